@@ -1,0 +1,1 @@
+"""T_k(P) X: kernels, plan, BasisStore."""

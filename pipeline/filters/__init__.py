@@ -1,0 +1,1 @@
+"""Polynomial families: parameters to coefficients on T_k(P)."""

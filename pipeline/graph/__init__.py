@@ -1,0 +1,1 @@
+"""From edge list to GraphStore."""

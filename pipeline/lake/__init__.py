@@ -1,0 +1,1 @@
+"""Parquet tables in, and the synthetic generator."""

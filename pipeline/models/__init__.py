@@ -1,0 +1,1 @@
+"""Heads built from filters."""

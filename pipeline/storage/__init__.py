@@ -1,0 +1,1 @@
+"""URIs, blocks, manifests: how every artifact is written whole or not at all."""

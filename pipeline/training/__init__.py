@@ -1,0 +1,1 @@
+"""The loop, protocols and metrics, in plain torch."""
