@@ -100,7 +100,10 @@ class PropagateConfig:
     def __post_init__(self) -> None:
         _require(0 <= self.order <= 100, self, "order", "between 0 and 100")
         _require(
-            self.block_columns is None or self.block_columns >= 1, self, "block_columns", "1 or more"
+            self.block_columns is None or self.block_columns >= 1,
+            self,
+            "block_columns",
+            "1 or more",
         )
         _require(self.memory is None or self.memory > 0, self, "memory", "above 0")
         _require(self.threads >= 1, self, "threads", "1 or more")
@@ -172,7 +175,7 @@ class TrainConfig:
     threads: int = 1
     """Threads of each worker."""
     memory: int | None = None
-    """Bytes a worker may use for rows held in memory; None takes half of its share of what is free."""
+    """Bytes a worker may use for rows held in memory; None: half its share of what is free."""
     overwrite: bool = False
     """Replace a run of another recipe in `out`."""
     settings: dict[str, str] = field(default_factory=dict)

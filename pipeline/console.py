@@ -40,7 +40,7 @@ def format_seconds(seconds: float) -> str:
 class Progress:
     """A count towards a total on stderr, with rate and time left.
 
-    On a terminal one line is redrawn; in a log a new line appears at most every `log_every` seconds.
+    On a terminal one line is redrawn; in a log a line appears at most every `log_every` seconds.
     """
 
     def __init__(self, label: str, total: int, unit: str, *, log_every: float = 5.0) -> None:
@@ -78,5 +78,9 @@ class Progress:
             f"{rate:,.3g} {self.unit}/s, {format_seconds(left)} left"
         )
         line = f"{line}, {note}" if note else line
-        print(f"\r{line:<79}" if self._live else line, end="" if self._live else "\n",
-              file=sys.stderr, flush=True)
+        print(
+            f"\r{line:<79}" if self._live else line,
+            end="" if self._live else "\n",
+            file=sys.stderr,
+            flush=True,
+        )

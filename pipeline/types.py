@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -51,7 +52,7 @@ class Span:
 def split_evenly(length: int, parts: int) -> list[Span]:
     """Cut [0, length) into `parts` contiguous spans whose sizes differ by at most one."""
     bounds = [length * i // parts for i in range(parts + 1)]
-    return [Span(a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [Span(a, b) for a, b in pairwise(bounds)]
 
 
 def split_by_size(length: int, size: int) -> list[Span]:
@@ -68,7 +69,9 @@ class TaskRunner(Protocol):
 
     def __call__(
         self, function: Callable[[Task], Result], tasks: Iterable[Task]
-    ) -> Iterator[tuple[Task, Result]]: ...
+    ) -> Iterator[tuple[Task, Result]]:
+        """Run `function` on each task."""
+        ...
 
 
 def run_inline(

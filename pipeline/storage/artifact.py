@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from pipeline.errors import DamagedBlockError, StoreError
-from pipeline.storage.files import checksum_file, fingerprint, read_json
+from pipeline.storage.files import checksum_file, fingerprint, map_array, read_json
 from pipeline.types import Array
 
 MANIFEST: Final = "manifest.json"
@@ -21,7 +19,7 @@ FORMAT_VERSION: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class BlockRecord:
-    """What a manifest knows of one file. `shape` and `dtype` are None for files that are no array."""
+    """What a manifest knows of one file; files that are no array have no shape and dtype."""
 
     bytes: int
     checksum: str
@@ -159,18 +157,14 @@ class Artifact:
 
     def array(self, name: str) -> Array:
         """A block as a read-only array, memory-mapped so that processes share its pages."""
-        path = self.path(name)
-        shape = self.manifest.blocks[name].shape
-        mode = None if shape is not None and 0 in shape else "r"  # an empty file cannot be mapped
-        array: Array = np.load(path, mmap_mode=mode, allow_pickle=False)
-        return array
+        return map_array(self.path(name))
 
     def json(self, name: str) -> Any:
         """A block that holds JSON."""
         return read_json(self.path(name))
 
     def measurements(self) -> dict[str, Any]:
-        """Seconds and memory of the run that built this artifact; empty where they were not kept."""
+        """Seconds and memory of the run that built this artifact; empty where not kept."""
         try:
             found: dict[str, Any] = read_json(self.root / MEASUREMENTS)
         except (FileNotFoundError, json.JSONDecodeError):

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import xxhash
 
 from pipeline.console import say, warn
-from pipeline.errors import StoreError
+from pipeline.errors import GscnetError, StoreError
 from pipeline.storage.artifact import (
     BUILDING,
     MANIFEST,
@@ -72,7 +72,7 @@ class ArrayWriter:
     def append(self, rows: Array) -> None:
         """Add rows (along the first axis), cast to the block's dtype."""
         self.rows += len(rows)
-        self._put(memoryview(np.ascontiguousarray(rows, dtype=self.dtype)).cast("B"))
+        self._put(np.ascontiguousarray(rows, dtype=self.dtype).reshape(-1).view(np.uint8).data)
 
     def _put(self, data: bytes | memoryview) -> None:
         self._file.write(data)
@@ -108,9 +108,7 @@ class BlockSink:
             yield temporary
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
-            record = BlockRecord(
-                bytes=temporary.stat().st_size, checksum=checksum_file(temporary)
-            )
+            record = BlockRecord(bytes=temporary.stat().st_size, checksum=checksum_file(temporary))
             self._finish(name, temporary, record)
         finally:
             temporary.unlink(missing_ok=True)
@@ -200,6 +198,10 @@ class Build:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if isinstance(error, GscnetError) and self.finished is None:
+            # input that cannot be used leaves nothing behind; a crash leaves what can be resumed
+            self._clear()
+            self.root.rmdir()
         self._release_lock()
 
     def commit(self, facts: dict[str, Any], measurements: dict[str, Any]) -> Manifest:
@@ -224,7 +226,7 @@ class Build:
         ours = (self.root / MANIFEST).exists() or (self.root / BUILDING).exists()
         if not ours and any(self.root.iterdir()):
             raise StoreError(
-                f"{self.root} holds files that are not this program's; choose a new or empty folder."
+                f"{self.root} holds files that are not this program's; choose an empty folder."
             )
 
     def _take_lock(self) -> None:
@@ -261,7 +263,7 @@ class Build:
     def _check_same(self, manifest: Manifest) -> None:
         if manifest.kind != self.kind:
             raise StoreError(
-                f"{self.root} is a {manifest.kind} store; choose another folder for the {self.kind}."
+                f"{self.root} is a {manifest.kind} store; choose another folder for this."
             )
         if manifest.recipe == self.recipe or self.overwrite:
             return

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and checksums that tell whether they still are what was written."""
+"""Files that are whole or absent, and checksums that tell whether they still are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import xxhash
+
+from pipeline.types import Array
 
 _PIECE: Final = 16 << 20
 
@@ -47,7 +50,7 @@ def sync_folder(folder: Path) -> None:
 def replace_durably(temporary: Path, final: Path) -> None:
     """Move a written and synced file to its final name in one step."""
     final.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(temporary, final)
+    temporary.replace(final)
     sync_folder(final.parent)
 
 
@@ -68,6 +71,12 @@ def write_text_durably(path: Path, text: str) -> None:
 def write_json_durably(path: Path, value: object) -> None:
     """Write JSON for people and programs: indented, keys in the order given."""
     write_text_durably(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def map_array(path: Path) -> Array:
+    """A .npy file as a read-only array, memory-mapped so that processes share its pages."""
+    array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
 
 
 def read_json(path: Path) -> Any:
