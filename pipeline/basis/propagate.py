@@ -1,0 +1,202 @@
+"""The propagate stage: GraphStore → BasisStore, one block of columns at a time.
+
+Columns do not depend on each other, so blocks are independent tasks without any exchange:
+T_0 X = X, T_1 X = P X, T_{k+1} X = 2 P T_k X − T_{k−1} X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.basis.kernels import hop, inverse_sqrt_degrees, scale_rows
+from pipeline.basis.plan import PropagationPlan, make_plan
+from pipeline.basis.store import KIND, hop_name, scale_name, to_half
+from pipeline.config import PropagateConfig
+from pipeline.console import Progress, format_bytes, say
+from pipeline.graph.nodes import INTEGER_IDS, LABELS, STRING_IDS
+from pipeline.graph.store import GraphStore
+from pipeline.measure import Phases, available_memory, peak_memory, reset_peak_memory
+from pipeline.storage.build import BlockSink, Build
+from pipeline.types import FloatArray, Operator, Span, StoreDtype, TaskRunner, run_inline
+
+
+@dataclass(frozen=True)
+class BlockTask:
+    """All hops of one block of columns."""
+
+    graph: Path
+    columns: Span
+    order: int
+    operator: Operator
+    dtype: StoreDtype
+    threads: int
+    sink: BlockSink
+
+
+def chebyshev_hops(
+    graph: GraphStore, columns: Span, order: int, operator: Operator, threads: int
+) -> Iterator[FloatArray]:
+    """Yield T_k(P) X for k = 0..order on some columns of X, [nodes, len(columns)] float32.
+
+    A yielded array is a buffer of the recurrence: it holds until the next one is asked for.
+    """
+    current = graph.read_columns(columns)
+    yield current
+    if order == 0:
+        return
+    shards = graph.shards()
+    scale = inverse_sqrt_degrees(graph.degrees(), operator)
+    previous = np.zeros_like(current)
+    gathered = np.empty_like(current)
+    with ThreadPoolExecutor(threads) as pool:
+        for k in range(1, order + 1):
+            scale_rows(scale, current, gathered, pool, threads)
+            factor = 1.0 if k == 1 else 2.0
+            hop(shards, scale, operator, gathered, previous, factor, pool, threads)
+            # the buffer of T_{k−1} now holds T_{k+1}
+            previous, current = current, previous
+            yield current
+
+
+def propagate_block(task: BlockTask) -> int:
+    """Write the hops of one block that are not there yet. Returns the process's peak memory."""
+    if all(_hop_finished(task, k) for k in range(task.order + 1)):
+        return 0
+    reset_peak_memory()
+    graph = GraphStore.open(task.graph)
+    hops = chebyshev_hops(graph, task.columns, task.order, task.operator, task.threads)
+    for k, values in enumerate(hops):
+        if _hop_finished(task, k):
+            continue
+        if task.dtype is StoreDtype.FLOAT16:
+            half, scale = to_half(values)
+            task.sink.array(hop_name(k, task.columns), half)
+            task.sink.array(scale_name(k, task.columns), scale)
+        else:
+            task.sink.array(hop_name(k, task.columns), values)
+    return peak_memory()
+
+
+def propagate(
+    config: PropagateConfig, run_tasks: TaskRunner = run_inline, workers: int = 0
+) -> dict[str, Any]:
+    """Build the BasisStore, or find it finished. Returns counts, seconds, memory and paths."""
+    phases = Phases()
+    with phases("open"):
+        graph = GraphStore.open(config.store)
+        plan = _plan(config, graph, workers)
+    recipe = {
+        "graph": graph.content,
+        "order": config.order,
+        "operator": str(config.operator),
+        "dtype": str(config.dtype),
+        "blocks": [[block.start, block.stop] for block in plan.blocks],
+    }
+    with Build(config.out, KIND, recipe, overwrite=config.overwrite) as build:
+        peak = 0
+        reused = build.finished is not None
+        if build.finished is not None:
+            say(f"propagate: {config.out} is finished already; reused.")
+            manifest = build.finished
+        else:
+            say(f"propagate: T_0..T_{config.order}({_letter(config)}) X → {config.out}")
+            say(f"  plan: {plan.describe(workers, config.threads)}")
+            with phases("propagate"):
+                peak = _run_blocks(config, plan, build.sink, run_tasks)
+            with phases("commit"):
+                _copy_labels_and_ids(graph, build.sink)
+                say(f"  measured peak: {format_bytes(peak)} a worker")
+            manifest = build.commit(
+                _facts(config, graph, plan),
+                {
+                    "seconds": dict(phases.seconds),
+                    "peak_memory_bytes": peak,
+                    "workers": workers,
+                    "threads": config.threads,
+                    "resumed": build.resumed,
+                    "graph": graph.artifact.measurements(),
+                },
+            )
+    facts = manifest.facts
+    return {
+        "reused": reused,
+        **{k: facts[k] for k in ("nodes", "entries", "features", "order", "operator", "dtype")},
+        "blocks": len(plan.blocks),
+        "bytes": sum(block.bytes for block in manifest.blocks.values()),
+        "seconds": phases.seconds,
+        "peak_memory_bytes": max(peak, peak_memory()),
+        "planned_memory_bytes": plan.worker_bytes + plan.graph_bytes,
+        "outputs": {"basis": str(config.out)},
+    }
+
+
+def _plan(config: PropagateConfig, graph: GraphStore, workers: int) -> PropagationPlan:
+    return make_plan(
+        nodes=graph.nodes,
+        entries=graph.entries,
+        features=graph.features,
+        order=config.order,
+        dtype=config.dtype,
+        memory=config.memory or available_memory() // max(workers, 1),
+        workers=workers,
+        block_columns=config.block_columns,
+    )
+
+
+def _run_blocks(
+    config: PropagateConfig, plan: PropagationPlan, sink: BlockSink, run_tasks: TaskRunner
+) -> int:
+    tasks = [
+        BlockTask(
+            graph=config.store.absolute(),
+            columns=block,
+            order=config.order,
+            operator=config.operator,
+            dtype=config.dtype,
+            threads=config.threads,
+            sink=BlockSink(sink.root.absolute()),
+        )
+        for block in plan.blocks
+    ]
+    peak = 0
+    with Progress("propagate", len(tasks), "blocks") as progress:
+        for _, block_peak in run_tasks(propagate_block, tasks):
+            peak = max(peak, block_peak)
+            progress.advance()
+    return peak
+
+
+def _hop_finished(task: BlockTask, hop: int) -> bool:
+    if not task.sink.has(hop_name(hop, task.columns)):
+        return False
+    return task.dtype is StoreDtype.FLOAT32 or task.sink.has(scale_name(hop, task.columns))
+
+
+def _copy_labels_and_ids(graph: GraphStore, sink: BlockSink) -> None:
+    for name in (LABELS, INTEGER_IDS):
+        if name in graph.artifact.manifest.blocks:
+            sink.array(name, graph.artifact.array(name))
+    if STRING_IDS in graph.artifact.manifest.blocks:
+        with sink.file(STRING_IDS) as path:
+            path.write_bytes(graph.artifact.path(STRING_IDS).read_bytes())
+
+
+def _facts(config: PropagateConfig, graph: GraphStore, plan: PropagationPlan) -> dict[str, Any]:
+    kept = ("nodes", "entries", "features", "classes", "class_names", "labelled", "homophily")
+    return {
+        **{name: graph.facts[name] for name in kept},
+        "operator": str(config.operator),
+        "order": config.order,
+        "dtype": str(config.dtype),
+        "blocks": [[block.start, block.stop] for block in plan.blocks],
+    }
+
+
+def _letter(config: PropagateConfig) -> str:
+    return "P̃" if config.operator is Operator.SYM_LOOPS else "P"
