@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ import numpy as np
 
 from pipeline.basis.kernels import hop, inverse_sqrt_degrees, scale_rows
 from pipeline.basis.plan import PropagationPlan, make_plan
-from pipeline.basis.store import KIND, hop_name, scale_name, to_half
+from pipeline.basis.store import KIND, LAYOUT, hop_name, scale_name, to_half
 from pipeline.config import PropagateConfig
 from pipeline.console import Progress, format_bytes, say
 from pipeline.graph.nodes import INTEGER_IDS, LABELS, STRING_IDS
 from pipeline.graph.store import GraphStore
 from pipeline.measure import Phases, available_memory, peak_memory, reset_peak_memory
 from pipeline.storage.build import BlockSink, Build
+from pipeline.storage.files import read_json
 from pipeline.types import FloatArray, Operator, Span, StoreDtype, TaskRunner, run_inline
 
 
@@ -90,13 +91,11 @@ def propagate(
     phases = Phases()
     with phases("open"):
         graph = GraphStore.open(config.store)
-        plan = _plan(config, graph, workers)
     recipe = {
         "graph": graph.content,
         "order": config.order,
         "operator": str(config.operator),
         "dtype": str(config.dtype),
-        "blocks": [[block.start, block.stop] for block in plan.blocks],
     }
     with Build(config.out, KIND, recipe, overwrite=config.overwrite) as build:
         peak = 0
@@ -105,6 +104,7 @@ def propagate(
             say(f"propagate: {config.out} is finished already; reused.")
             manifest = build.finished
         else:
+            plan = _plan(config, graph, workers, build.sink)
             say(f"propagate: T_0..T_{config.order}({_letter(config)}) X → {config.out}")
             say(f"  plan: {plan.describe(workers, config.threads)}")
             with phases("propagate"):
@@ -113,7 +113,7 @@ def propagate(
                 _copy_labels_and_ids(graph, build.sink)
                 say(f"  measured peak: {format_bytes(peak)} a worker")
             manifest = build.commit(
-                _facts(config, graph, plan),
+                _facts(config, graph),
                 {
                     "seconds": dict(phases.seconds),
                     "peak_memory_bytes": peak,
@@ -127,17 +127,21 @@ def propagate(
     return {
         "reused": reused,
         **{k: facts[k] for k in ("nodes", "entries", "features", "order", "operator", "dtype")},
-        "blocks": len(plan.blocks),
         "bytes": sum(block.bytes for block in manifest.blocks.values()),
         "seconds": phases.seconds,
         "peak_memory_bytes": max(peak, peak_memory()),
-        "planned_memory_bytes": plan.worker_bytes + plan.graph_bytes,
         "outputs": {"basis": str(config.out)},
     }
 
 
-def _plan(config: PropagateConfig, graph: GraphStore, workers: int) -> PropagationPlan:
-    return make_plan(
+def _plan(
+    config: PropagateConfig, graph: GraphStore, workers: int, sink: BlockSink
+) -> PropagationPlan:
+    """The plan of this run; its blocks are those of an interrupted run where there is one.
+
+    The free memory may differ from run to run, but blocks of two layouts do not fit together.
+    """
+    plan = make_plan(
         nodes=graph.nodes,
         entries=graph.entries,
         features=graph.features,
@@ -147,6 +151,10 @@ def _plan(config: PropagateConfig, graph: GraphStore, workers: int) -> Propagati
         workers=workers,
         block_columns=config.block_columns,
     )
+    if sink.has(LAYOUT):
+        return replace(plan, blocks=tuple(Span(*ends) for ends in read_json(sink.root / LAYOUT)))
+    sink.json(LAYOUT, [[block.start, block.stop] for block in plan.blocks])
+    return plan
 
 
 def _run_blocks(
@@ -187,14 +195,13 @@ def _copy_labels_and_ids(graph: GraphStore, sink: BlockSink) -> None:
             path.write_bytes(graph.artifact.path(STRING_IDS).read_bytes())
 
 
-def _facts(config: PropagateConfig, graph: GraphStore, plan: PropagationPlan) -> dict[str, Any]:
+def _facts(config: PropagateConfig, graph: GraphStore) -> dict[str, Any]:
     kept = ("nodes", "entries", "features", "classes", "class_names", "labelled", "homophily")
     return {
         **{name: graph.facts[name] for name in kept},
         "operator": str(config.operator),
         "order": config.order,
         "dtype": str(config.dtype),
-        "blocks": [[block.start, block.stop] for block in plan.blocks],
     }
 
 

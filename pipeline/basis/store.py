@@ -2,6 +2,7 @@
 
 hops/03/00064.npy         [nodes, width]  hop 3, columns from 64 on
 hops/03/00064.scale.npy   float32 [width] what a float16 column is multiplied by
+layout.json               the column blocks
 labels.npy, ids.*         copied from the graph, so that training needs this store alone
 """
 
@@ -17,6 +18,7 @@ from pipeline.storage.artifact import Artifact
 from pipeline.types import Array, FloatArray, IntArray, Span, StoreDtype
 
 KIND: Final = "basis"
+LAYOUT: Final = "layout.json"
 _LARGEST_HALF: Final = 2.0**15
 
 
@@ -53,7 +55,7 @@ class BasisStore:
         self.classes: int = facts["classes"]
         self.order: int = facts["order"]
         self.dtype = StoreDtype(facts["dtype"])
-        self.blocks = [Span(a, b) for a, b in facts["blocks"]]
+        self.blocks = [Span(a, b) for a, b in artifact.json(LAYOUT)]
         self.labels: IntArray = artifact.array(LABELS)
 
     @classmethod
