@@ -178,8 +178,8 @@ class TrainConfig:
     """Bytes a worker may use for rows held in memory; None: half its share of what is free."""
     overwrite: bool = False
     """Replace a run of another recipe in `out`."""
-    settings: dict[str, str] = field(default_factory=dict)
-    """Free notes kept with the run, such as the name of the data."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What is known of the data, for the report."""
 
     def __post_init__(self) -> None:
         _require(len(self.heads) > 0, self, "heads", "at least one model")

@@ -1,0 +1,153 @@
+"""The stage: from BasisStore to Run.
+
+OUT/heads/MODEL-splitS.safetensors   the weights
+OUT/heads/MODEL-splitS.json          scores and curves; written second: with it the head is finished
+OUT/metrics.json                     accuracies over splits
+OUT/measurements/MODEL-splitS.json   seconds and memory, which differ from run to run: no block
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pipeline.config import TrainConfig
+from pipeline.console import Progress, format_seconds, say
+from pipeline.measure import Phases
+from pipeline.models.saved import save_head
+from pipeline.storage.build import BlockSink, Build
+from pipeline.storage.files import write_json_durably
+from pipeline.training.group import Solo, WorkerGroup
+from pipeline.training.loop import HeadResult, Schedule, train_head
+from pipeline.training.rows import BasisReader, StoredBasis
+from pipeline.training.splits import Split, linkx_splits
+from pipeline.training.summary import outcome, run_measurements, summarise
+from pipeline.training.tasks import HeadTask, check, pending, recipe
+
+Launch = Callable[[TrainConfig, Sequence[HeadTask]], None]
+"""Trains the tasks with any number of workers; each opens the basis and calls train_pending."""
+
+OpenBasis = Callable[[Path], StoredBasis]
+
+
+def open_basis(path: Path) -> StoredBasis:
+    """Open a finished BasisStore."""
+    from pipeline.basis.store import BasisStore
+
+    return BasisStore.open(path)
+
+
+def run_training(
+    config: TrainConfig, launch: Launch | None = None, *, open_basis: OpenBasis = open_basis
+) -> dict[str, Any]:
+    """Train what is not yet trained, and finish the run; the result is for the command line's JSON.
+
+    Args:
+        config: of the stage.
+        launch: carries the training out; None trains in this process.
+        open_basis: opens the basis; another one than BasisStore's is for tests.
+
+    Raises:
+        ConfigError: the options do not fit the basis; no worker has been started.
+        StoreError: the basis or the output folder cannot be used; no worker has been started.
+    """
+    phases = Phases()
+    with phases("check"):
+        basis = open_basis(config.basis)
+        check(config, basis)
+    made_from = recipe(config, basis.content)
+    with Build(config.out, "run", made_from, overwrite=config.overwrite) as build:
+        if build.finished is not None:
+            say(f"  {config.out} is finished already; nothing to train")
+            return outcome(config, reused=True)
+        tasks = pending(config, build.sink)
+        with phases("launch"):
+            if tasks and launch is None:
+                launch_inline(config, tasks, open_basis=lambda _: basis)
+            elif tasks and launch is not None:
+                launch(config, tasks)
+        with phases("summarise"):
+            facts = summarise(config, build.sink, basis)
+        build.commit(facts, run_measurements(config, tasks, basis, phases.seconds))
+    return outcome(config, reused=False)
+
+
+def launch_inline(
+    config: TrainConfig, tasks: Sequence[HeadTask], *, open_basis: OpenBasis = open_basis
+) -> None:
+    """The Launch of one worker: this process."""
+    train_pending(config, tasks, BlockSink(config.out), open_basis(config.basis))
+
+
+def train_pending(
+    config: TrainConfig,
+    tasks: Sequence[HeadTask],
+    sink: BlockSink,
+    basis: BasisReader,
+    group: WorkerGroup | None = None,
+    device: torch.device | None = None,
+) -> None:
+    """Train the tasks one after another; every worker of `group` calls this, the first writes."""
+    group = group or Solo()
+    # Ray and containers set OMP_NUM_THREADS to what they please
+    torch.set_num_threads(config.threads)
+    splits = linkx_splits(basis.labels, config.splits, config.seed)
+    for number, task in enumerate(tasks, start=1):
+        if group.rank == 0:
+            say(f"  {task.name}, head {number} of {len(tasks)}")
+        result = _train(config, task, basis, splits[task.split], group, device)
+        if group.rank == 0:
+            _write(task, result, sink)
+            _say_result(task, result)
+
+
+def _train(
+    config: TrainConfig,
+    task: HeadTask,
+    basis: BasisReader,
+    split: Split,
+    group: WorkerGroup,
+    device: torch.device | None,
+) -> HeadResult:
+    schedule = Schedule(
+        epochs=config.epochs,
+        patience=config.patience,
+        batch_rows=config.batch_rows,
+        memory=config.memory,
+    )
+    with Progress(task.name, config.epochs, "epochs") as progress:
+
+        def on_epoch(epoch: int, valid_accuracy: float) -> None:
+            if group.rank == 0:
+                progress.advance(note=f"validation {valid_accuracy:.4f}")
+
+        return train_head(
+            basis,
+            task.head,
+            split,
+            schedule,
+            task.seed(config.seed),
+            group=group,
+            device=device,
+            on_epoch=on_epoch,
+        )
+
+
+def _write(task: HeadTask, result: HeadResult, sink: BlockSink) -> None:
+    write_json_durably(sink.root / task.measurements, result.measurements())
+    with sink.file(task.weights) as path:
+        save_head(result.head, path, {"split": task.split, "seed": result.seed})
+    # last: its presence says that the head is finished
+    record = {"model": task.head.model, "split": task.split, **result.record()}
+    sink.json(task.record, record)
+
+
+def _say_result(task: HeadTask, result: HeadResult) -> None:
+    say(
+        f"  {task.name}: test {result.test_accuracy:.4f}, validation {result.valid_accuracy:.4f} "
+        f"in epoch {result.best_epoch} of {result.epochs}, "
+        f"{format_seconds(sum(result.seconds.values()))}"
+    )
