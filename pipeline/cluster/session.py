@@ -1,0 +1,86 @@
+"""A connection to Ray: the cluster a job was submitted to, or one of its own on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import ray
+
+from pipeline.cluster.runner import RayRunner
+from pipeline.cluster.training import launch_on_ray
+from pipeline.console import say
+from pipeline.errors import ConfigError
+from pipeline.workers import Workers
+
+
+_QUIET: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # prints every line of a worker twice
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
+}
+
+
+@contextmanager
+def ray_workers(count: int, threads: int | None) -> Iterator[Workers]:
+    """Workers on Ray: the cluster's where RAY_ADDRESS names one, else of a private Ray."""
+    with ray_session(count):
+        _check_size(count)
+        share = threads or _fair_share(count)
+        yield Workers(
+            count=count,
+            threads=share,
+            run_tasks=RayRunner(count, share),
+            launch=launch_on_ray(count),
+        )
+
+
+@contextmanager
+def ray_session(workers: int) -> Iterator[None]:
+    """Be connected to Ray inside the `with`.
+
+    RAY_ADDRESS names the cluster (`ray job submit` sets it). Without it a private Ray is started on
+    this machine, on loopback, and ended afterwards.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    address = os.environ.get("RAY_ADDRESS")
+    if address:
+        ray.init(address=address, logging_level=logging.WARNING)
+    else:
+        say(f"starting a local Ray for {workers} worker{'s' if workers > 1 else ''}")
+        ray.init(
+            address="local",
+            num_cpus=max(workers, os.cpu_count() or 1),
+            include_dashboard=True,  # Ray Train asks it for the state of its actors
+            dashboard_host="127.0.0.1",
+            logging_level=logging.WARNING,
+            _node_ip_address="127.0.0.1",
+        )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _check_size(workers: int) -> None:
+    """More workers than CPUs would wait for ever."""
+    cpus = int(ray.cluster_resources().get("CPU", 0))
+    if workers > cpus:
+        raise ConfigError(
+            f"--workers {workers} needs as many CPUs, but the cluster has {cpus}; "
+            "ask for fewer workers or add nodes."
+        )
+
+
+def _fair_share(workers: int) -> int:
+    """CPUs for each worker so that all of the cluster are used, and no worker spans two nodes."""
+    nodes = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+    cpus = [count for count in nodes if count > 0]
+    return max(1, min(sum(cpus) // workers, *cpus))
