@@ -6,6 +6,12 @@ from pathlib import Path
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def fast_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave syncing to the system: it guards against power cuts, which tests do not make."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
 @pytest.fixture(scope="session")
 def datasets() -> Path:
     """The folder of real graphs; tests that need it are skipped where it is missing."""

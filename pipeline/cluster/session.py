@@ -16,7 +16,6 @@ from pipeline.console import say
 from pipeline.errors import ConfigError
 from pipeline.workers import Workers
 
-
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # prints every line of a worker twice

@@ -15,6 +15,7 @@ from pipeline.config import TrainConfig
 from pipeline.storage.artifact import BUILDING
 from pipeline.storage.build import BlockSink
 from pipeline.training.group import TorchDistributed
+from pipeline.training.lanes import check_workers
 from pipeline.training.stage import Launch, train_pending
 from pipeline.training.tasks import HeadTask, pending
 
@@ -25,6 +26,7 @@ def launch_on_ray(workers: int) -> Launch:
     """A Launch that trains on `workers` Ray workers, with a GPU each where there are enough."""
 
     def launch(config: TrainConfig, tasks: Sequence[HeadTask]) -> None:
+        check_workers(workers)
         gpus = int(ray.cluster_resources().get("GPU", 0))
         trainer = TorchTrainer(
             _train_worker,

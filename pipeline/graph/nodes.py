@@ -122,8 +122,9 @@ def _features(batch: Batch, name: str) -> FloatArray:
     if values.null_count:
         row = values.is_null().index(True).as_py() // width
         raise LakeError(f"{batch.place(row)}: column {name!r} holds a null among its features.")
-    matrix: FloatArray = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
-    matrix = matrix.reshape(-1, width)
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
+        flat: FloatArray = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    matrix = flat.reshape(-1, width)
     finite = np.isfinite(matrix)
     if not finite.all():
         row, feature = (int(i) for i in np.argwhere(~finite)[0])

@@ -111,6 +111,7 @@ class Artifact:
         self.root = root
         self.manifest = manifest
         self._verified: set[str] = set()
+        self._arrays: dict[str, Array] = {}
 
     @classmethod
     def open(cls, root: Path, kind: str) -> Artifact:
@@ -157,7 +158,9 @@ class Artifact:
 
     def array(self, name: str) -> Array:
         """A block as a read-only array, memory-mapped so that processes share its pages."""
-        return map_array(self.path(name))
+        if name not in self._arrays:
+            self._arrays[name] = map_array(self.path(name))
+        return self._arrays[name]
 
     def json(self, name: str) -> Any:
         """A block that holds JSON."""

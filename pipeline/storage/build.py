@@ -38,6 +38,7 @@ from pipeline.storage.artifact import (
     read_manifest,
 )
 from pipeline.storage.files import (
+    TEMPORARY,
     checksum_file,
     fingerprint,
     read_json,
@@ -316,6 +317,8 @@ class Build:
     def _begin(self) -> None:
         write_json_durably(self.root / _RECIPE, self.recipe)
         shutil.rmtree(self.root / _TEMPORARY, ignore_errors=True)
+        for left_over in self.root.rglob(f".*{TEMPORARY}"):
+            left_over.unlink()
         for name, block in self._finished_blocks().items():
             damage = damage_of(self.root, name, block)
             if damage is None:

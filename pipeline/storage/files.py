@@ -13,6 +13,8 @@ import xxhash
 
 from pipeline.types import Array
 
+TEMPORARY: Final = ".tmp"
+"""How the name of a file ends that is being written."""
 _PIECE: Final = 16 << 20
 
 
@@ -57,7 +59,7 @@ def replace_durably(temporary: Path, final: Path) -> None:
 def write_text_durably(path: Path, text: str) -> None:
     """Write a small text file so that a reader sees the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
         with temporary.open("w", encoding="utf-8") as file:
             file.write(text)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from pipeline.basis.store import BasisStore
 from pipeline.config import TrainConfig
 from pipeline.console import Progress, format_seconds, say
 from pipeline.measure import Phases
@@ -33,15 +34,8 @@ Launch = Callable[[TrainConfig, Sequence[HeadTask]], None]
 OpenBasis = Callable[[Path], StoredBasis]
 
 
-def open_basis(path: Path) -> StoredBasis:
-    """Open a finished BasisStore."""
-    from pipeline.basis.store import BasisStore
-
-    return BasisStore.open(path)
-
-
 def run_training(
-    config: TrainConfig, launch: Launch | None = None, *, open_basis: OpenBasis = open_basis
+    config: TrainConfig, launch: Launch | None = None, *, open_basis: OpenBasis = BasisStore.open
 ) -> dict[str, Any]:
     """Train what is not yet trained, and finish the run; the result is for the command line's JSON.
 
@@ -76,7 +70,7 @@ def run_training(
 
 
 def launch_inline(
-    config: TrainConfig, tasks: Sequence[HeadTask], *, open_basis: OpenBasis = open_basis
+    config: TrainConfig, tasks: Sequence[HeadTask], *, open_basis: OpenBasis = BasisStore.open
 ) -> None:
     """The Launch of one worker: this process."""
     train_pending(config, tasks, BlockSink(config.out), open_basis(config.basis))

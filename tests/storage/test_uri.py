@@ -22,9 +22,10 @@ def test_folder_lists_data_files_in_order(tmp_path: Path) -> None:
 
 def test_file_uri_and_plain_path_agree(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"x")
-    assert list_parquet(f"file://{tmp_path}/a.parquet")[1] == list_parquet(
-        str(tmp_path / "a.parquet")
-    )[1]
+    assert (
+        list_parquet(f"file://{tmp_path}/a.parquet")[1]
+        == list_parquet(str(tmp_path / "a.parquet"))[1]
+    )
 
 
 @pytest.mark.parametrize(
