@@ -7,6 +7,8 @@ submitted to one (`ray job submit jobs/train_pokec.py`), a local Ray otherwise.
 
 import sys
 
+import interpreter  # noqa: F401 - first: it finds the Python that has the rest
+
 from pipeline.config import HeadConfig
 from pipeline.job import JobDefaults, run_job
 
