@@ -15,9 +15,8 @@ from pipeline.job import JobDefaults, run_job
 DEFAULTS = JobDefaults(
     like="pokec",
     scale=0.02,
-    head=HeadConfig(model="gscnet", K1=2, K2=2, lr=0.01, filter_lr=0.01, dropout=0.2),
-    epochs=60,
-    batch_rows=2_000,
+    head=HeadConfig(model="gscnet", K1=2, K2=2, lr=0.01, filter_lr=0.05, dropout=0.2),
+    epochs=100,
 )
 
 if __name__ == "__main__":

@@ -302,7 +302,9 @@ def _train_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--patience", type=int, default=20, help="epochs without a better validation accuracy"
     )
-    verb.add_argument("--batch-rows", type=int, default=10_000, help="of all workers together")
+    verb.add_argument(
+        "--batch-rows", type=int, help="of all workers together (default: ten steps an epoch)"
+    )
     _resource_options(verb)
     add_head_options(verb, HeadConfig(model="gscnet"))
 

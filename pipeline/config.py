@@ -125,7 +125,7 @@ class HeadConfig:
     """Linear layers; 1 is a linear classifier."""
     lr: float = 0.01
     """Adam's learning rate of the MLP."""
-    filter_lr: float = 0.01
+    filter_lr: float = 0.05
     """Adam's learning rate of α and β."""
     weight_decay: float = 0.0
     """Of the MLP."""
@@ -152,6 +152,11 @@ class HeadConfig:
         return max(self.K1, self.K2) if self.model == "gscnet" else 0
 
 
+def default_batch_rows(training_rows: int) -> int:
+    """Ten steps an epoch, within 250 and 10,000 rows a step."""
+    return min(10_000, max(250, training_rows // 10))
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """From BasisStore to Run: heads × splits."""
@@ -170,8 +175,8 @@ class TrainConfig:
     """At most so many passes over the training rows."""
     patience: int = 20
     """Stop after so many epochs without a better validation accuracy."""
-    batch_rows: int = 10_000
-    """Rows of a global batch, whatever the number of workers."""
+    batch_rows: int | None = None
+    """Rows of a global batch, whatever the number of workers; None: see `default_batch_rows`."""
     threads: int = 1
     """Threads of each worker."""
     memory: int | None = None
@@ -185,7 +190,8 @@ class TrainConfig:
         _require(len(self.heads) > 0, self, "heads", "at least one model")
         names = [head.model for head in self.heads]
         _require(len(set(names)) == len(names), self, "heads", "different models")
-        for name in ("splits", "epochs", "patience", "batch_rows", "threads"):
+        for name in ("splits", "epochs", "patience", "threads"):
             _require(getattr(self, name) >= 1, self, name, "1 or more")
+        _require(self.batch_rows is None or self.batch_rows >= 1, self, "batch_rows", "1 or more")
         _require(self.seed >= 0, self, "seed", "0 or more")
         _require(self.memory is None or self.memory > 0, self, "memory", "above 0")

@@ -46,8 +46,6 @@ class JobDefaults:
     """The settings of the heads; `model` is replaced by each model's name."""
     epochs: int
     """At the most."""
-    batch_rows: int
-    """Of all workers together."""
 
 
 def run_job(defaults: JobDefaults, about: str, argv: Sequence[str] | None = None) -> int:
@@ -146,8 +144,11 @@ def _train(
 
 
 def _default_work(defaults: JobDefaults, options: argparse.Namespace) -> str:
-    """A folder a recipe: a job of its own does not replace what another has made."""
+    """A folder for each kind of job, so that one does not replace what another has made."""
     root = os.environ.get("GSCNET_WORK", "runs")
+    if "working_dir_files" in Path.cwd().parts and root == "runs":
+        # Ray's copy of an uploaded --working-dir is removed after the job
+        root = str(Path.home() / "gscnet-runs")
     if options.edges is not None:
         return f"{root}/{defaults.like}-lake"
     return f"{root}/{defaults.like}-{options.scale:g}-seed{options.seed}"
@@ -173,13 +174,15 @@ def _parser(defaults: JobDefaults, about: str) -> argparse.ArgumentParser:
     )
     run = parser.add_argument_group("the run")
     run.add_argument(
-        "--work", help="folder of all artifacts (default: $GSCNET_WORK or runs, and a name)"
+        "--work",
+        help="folder of all artifacts (default: a folder named after the data in $GSCNET_WORK, "
+        "else in runs/ or, with an uploaded working directory, in ~/gscnet-runs/)",
     )
     run.add_argument("--workers", type=int, default=2, help="Ray workers; 0 works without Ray")
     run.add_argument("--splits", type=int, default=5, help="random 50/25/25 splits")
     run.add_argument("--seed", type=int, default=0, help="of everything random")
     run.add_argument("--epochs", type=int, default=defaults.epochs, help="at the most")
-    run.add_argument("--batch-rows", type=int, default=defaults.batch_rows, help="a step")
+    run.add_argument("--batch-rows", type=int, help="a step (default: ten steps an epoch)")
     run.add_argument("--dtype", choices=list(StoreDtype), default="float32", help="of the basis")
     add_head_options(parser, defaults.head)
     return parser

@@ -42,7 +42,8 @@ def ray_session(workers: int) -> Iterator[None]:
     """Be connected to Ray inside the `with`.
 
     RAY_ADDRESS names the cluster (`ray job submit` sets it). Without it a private Ray is started on
-    this machine, on loopback, and ended afterwards.
+    this machine, with token authentication (Ray's default) and its dashboard on loopback, and ended
+    afterwards.
     """
     if ray.is_initialized():
         yield
@@ -53,6 +54,8 @@ def ray_session(workers: int) -> Iterator[None]:
     if address:
         ray.init(address=address, logging_level=logging.WARNING)
     else:
+        # that authentication is on needs no warning
+        logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
         say(f"starting a local Ray for {workers} worker{'s' if workers > 1 else ''}")
         ray.init(
             address="local",
@@ -60,7 +63,6 @@ def ray_session(workers: int) -> Iterator[None]:
             include_dashboard=True,  # Ray Train asks it for the state of its actors
             dashboard_host="127.0.0.1",
             logging_level=logging.WARNING,
-            _node_ip_address="127.0.0.1",
         )
     try:
         yield

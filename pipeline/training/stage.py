@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from pipeline.basis.store import BasisStore
-from pipeline.config import TrainConfig
+from pipeline.config import TrainConfig, default_batch_rows
 from pipeline.console import Progress, format_seconds, say
 from pipeline.measure import Phases
 from pipeline.models.saved import save_head
@@ -26,7 +26,7 @@ from pipeline.training.loop import HeadResult, Schedule, train_head
 from pipeline.training.rows import BasisReader, StoredBasis
 from pipeline.training.splits import Split, linkx_splits
 from pipeline.training.summary import outcome, run_measurements, summarise
-from pipeline.training.tasks import HeadTask, check, pending, recipe
+from pipeline.training.tasks import HeadTask, check, pending, recipe, with_batch_rows
 
 Launch = Callable[[TrainConfig, Sequence[HeadTask]], None]
 """Trains the tasks with any number of workers; each opens the basis and calls train_pending."""
@@ -52,12 +52,14 @@ def run_training(
     with phases("check"):
         basis = open_basis(config.basis)
         check(config, basis)
+        config = with_batch_rows(config, basis)
     made_from = recipe(config, basis.content)
     with Build(config.out, "run", made_from, overwrite=config.overwrite) as build:
         if build.finished is not None:
-            say(f"  {config.out} is finished already; nothing to train")
+            say(f"train: {config.out} is finished already; reused.")
             return outcome(config, reused=True)
         tasks = pending(config, build.sink)
+        say(f"train: {len(tasks)} heads → {config.out}")
         with phases("launch"):
             if tasks and launch is None:
                 launch_inline(config, tasks, open_basis=lambda _: basis)
@@ -109,7 +111,7 @@ def _train(
     schedule = Schedule(
         epochs=config.epochs,
         patience=config.patience,
-        batch_rows=config.batch_rows,
+        batch_rows=config.batch_rows or default_batch_rows(len(split.train)),
         memory=config.memory,
     )
     with Progress(task.name, config.epochs, "epochs") as progress:

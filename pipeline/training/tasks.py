@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pipeline.config import HeadConfig, TrainConfig
+from pipeline.config import HeadConfig, TrainConfig, default_batch_rows
 from pipeline.storage.build import BlockSink
 from pipeline.training.rows import BasisReader, check_order
 from pipeline.training.splits import PROTOCOL, linkx_splits, warn_of_missing_classes
@@ -77,6 +77,14 @@ def pending(config: TrainConfig, sink: BlockSink) -> list[HeadTask]:
     return [
         task for task in all_tasks(config) if not (sink.has(task.record) and sink.has(task.weights))
     ]
+
+
+def with_batch_rows(config: TrainConfig, basis: BasisReader) -> TrainConfig:
+    """The config with the batch size that it leaves open worked out, so that a run records it."""
+    if config.batch_rows is not None:
+        return config
+    labelled = int((basis.labels >= 0).sum())
+    return replace(config, batch_rows=default_batch_rows(labelled // 2))
 
 
 def check(config: TrainConfig, basis: BasisReader) -> None:
