@@ -126,7 +126,7 @@ def synthesize(config: SynthConfig, run_tasks: TaskRunner = run_inline) -> dict[
     with Build(config.out, "lake", recipe, overwrite=config.overwrite) as build:
         reused = build.finished is not None
         if build.finished is not None:
-            say(f"{config.out} is already this lake: nothing to do.")
+            say(f"synth: {config.out} is finished already; reused.")
             facts = build.finished.facts
         else:
             facts = _write_files(config, build.sink, run_tasks, phases)
