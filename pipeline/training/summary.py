@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
-import torch
 
 import pipeline
 from pipeline.config import HeadConfig, TrainConfig
@@ -24,6 +21,7 @@ from pipeline.training.rows import StoredBasis
 from pipeline.training.tasks import HeadTask, all_tasks, protocol
 
 METRICS: Final = "metrics.json"
+_PACKAGES: Final = ("torch", "ray", "numba", "numpy", "pyarrow")
 _HEAD_PHASES: Final = ("load", "train", "evaluate")
 
 _DATA: Final = (
@@ -116,10 +114,8 @@ def run_measurements(
         },
         "machine": machine(),
         "versions": {
-            "gscnet": pipeline.__version__,
-            "python": platform.python_version(),
-            "torch": str(torch.__version__),
-            "numpy": np.__version__,
+            "gscnet": pipeline.__version__,  # a shipped working directory is not installed
+            **{name: version(name) for name in _PACKAGES},
         },
     }
 
