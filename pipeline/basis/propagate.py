@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pipeline.basis.plan import PropagationPlan, make_plan
 from pipeline.basis.store import KIND, LAYOUT, hop_name, scale_name, to_half
 from pipeline.config import PropagateConfig
 from pipeline.console import Progress, format_bytes, say
+from pipeline.errors import StoreError
 from pipeline.graph.nodes import INTEGER_IDS, LABELS, STRING_IDS
 from pipeline.graph.store import GraphStore
 from pipeline.measure import Phases, available_memory, peak_memory, reset_peak_memory
@@ -32,6 +34,8 @@ class BlockTask:
     """All hops of one block of columns."""
 
     graph: Path
+    content: str
+    """The graph's fingerprint."""
     columns: Span
     order: int
     operator: Operator
@@ -70,7 +74,7 @@ def propagate_block(task: BlockTask) -> int:
     if all(_hop_finished(task, k) for k in range(task.order + 1)):
         return 0
     reset_peak_memory()
-    graph = GraphStore.open(task.graph)
+    graph = _open_once(task.graph, task.content)
     hops = chebyshev_hops(graph, task.columns, task.order, task.operator, task.threads)
     for k, values in enumerate(hops):
         if _hop_finished(task, k):
@@ -82,6 +86,15 @@ def propagate_block(task: BlockTask) -> int:
         else:
             task.sink.array(hop_name(k, task.columns), values)
     return peak_memory()
+
+
+@lru_cache(maxsize=1)
+def _open_once(root: Path, content: str) -> GraphStore:
+    """The graph, verified once for all the blocks that a worker propagates."""
+    graph = GraphStore.open(root)
+    if graph.content != content:
+        raise StoreError(f"{root} was replaced while it was being propagated; run this again.")
+    return graph
 
 
 def propagate(
@@ -108,7 +121,7 @@ def propagate(
             say(f"propagate: T_0..T_{config.order}({_letter(config)}) X → {config.out}")
             say(f"  plan: {plan.describe(workers, config.threads)}")
             with phases("propagate"):
-                peak = _run_blocks(config, plan, build.sink, run_tasks)
+                peak = _run_blocks(config, graph, plan, build.sink, run_tasks)
             with phases("commit"):
                 _copy_labels_and_ids(graph, build.sink)
                 say(f"  measured peak: {format_bytes(peak)} a worker")
@@ -158,11 +171,16 @@ def _plan(
 
 
 def _run_blocks(
-    config: PropagateConfig, plan: PropagationPlan, sink: BlockSink, run_tasks: TaskRunner
+    config: PropagateConfig,
+    graph: GraphStore,
+    plan: PropagationPlan,
+    sink: BlockSink,
+    run_tasks: TaskRunner,
 ) -> int:
     tasks = [
         BlockTask(
-            graph=config.store.absolute(),
+            graph=graph.root.absolute(),
+            content=graph.content,
             columns=block,
             order=config.order,
             operator=config.operator,

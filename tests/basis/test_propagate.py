@@ -284,3 +284,12 @@ def test_changed_graph_is_another_recipe(tmp_path: Path) -> None:
 def test_order_is_checked() -> None:
     with pytest.raises(ConfigError, match=r"PropagateConfig\.order"):
         PropagateConfig(store=Path("s"), out=Path("o"), order=-1)
+
+
+def test_hub_is_summed_without_drift(tmp_path: Path) -> None:
+    """Equal terms round the same way: summed one by one, 100,000 of them lose three digits."""
+    leaves = 100_000
+    x = np.full((leaves + 1, 1), 0.1)
+    basis = basis_of(tmp_path, [(0, leaf) for leaf in range(1, leaves + 1)], x, 1)
+    hub = basis.read_rows(np.array([0]), 2)[1, 0, 0]
+    assert hub == pytest.approx(np.sqrt(leaves) * np.float32(0.1), rel=3e-5)
