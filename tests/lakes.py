@@ -52,7 +52,9 @@ def write_lake(
     for part in range(files):
         rows = list(range(part, len(edges), files))
         piece = pa.table({"src": src.take(rows), "dst": dst.take(rows)}) if rows else empty
-        pq.write_table(piece, root / "edges" / f"part-{part}.parquet", row_group_size=3)
+        pq.write_table(
+            piece, root / "edges" / f"part-{part}.parquet", row_group_size=max(3, len(edges) // 8)
+        )
     return root
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from pipeline.graph.store import Shard
 from pipeline.types import FloatArray, IntArray, Operator, split_evenly
 
-
 _PIECE: Final = 128
 """Neighbours that are added up at a time."""
 
