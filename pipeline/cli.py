@@ -7,6 +7,7 @@ Exit codes: 0 done, 2 for input that cannot be used (one sentence on stderr), 13
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import re
 import sys
@@ -46,8 +47,12 @@ def guarded(action: Callable[[], int]) -> int:
     except GscnetError as error:
         say(f"error: {error}")
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        say(f"error: {error.strerror or error}{where}. Finished work is kept; run it again.")
+        where = f": {error.filename}" if error.filename else ""
+        advice = " Make room and run it again: finished work is kept."
+        say(
+            f"error: {error.strerror or error}{where}."
+            f"{advice if error.errno in (errno.ENOSPC, errno.EDQUOT) else ''}"
+        )
     except KeyboardInterrupt:
         say("interrupted; run the same command again to go on.")
         return 130
@@ -178,7 +183,7 @@ def parse_bytes(text: str) -> int:
     found = re.fullmatch(r"\s*([0-9.]+)\s*([kmg]i?)?b?\s*", text.lower())
     try:
         return int(float(found[1]) * _UNITS[found[2] or ""]) if found else _refuse(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return _refuse(text)
 
 
@@ -204,6 +209,13 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{value} is below 0")
+    return value
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is below 1")
     return value
 
 
@@ -247,7 +259,9 @@ def _common(verb: argparse.ArgumentParser, out: str) -> None:
         "--workers", type=_count, default=0, help="Ray workers; 0 works in this process, no Ray"
     )
     verb.add_argument(
-        "--overwrite", action="store_true", help="replace what --out holds if it differs"
+        "--overwrite",
+        action="store_true",
+        help="replace what --out holds, once this is finished",
     )
 
 
@@ -285,7 +299,7 @@ def _propagate_options(verb: argparse.ArgumentParser) -> None:
         "--dtype", choices=list(StoreDtype), default="float32", help="what the basis is stored as"
     )
     verb.add_argument(
-        "--block-columns", type=int, help="columns propagated together (default: planned)"
+        "--block-columns", type=_positive, help="columns propagated together (default: planned)"
     )
     _resource_options(verb)
 
@@ -335,7 +349,7 @@ def add_head_options(verb: argparse.ArgumentParser, defaults: HeadConfig) -> Non
 
 
 def _resource_options(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--threads", type=int, help="of each worker (default: a fair share)")
+    verb.add_argument("--threads", type=_positive, help="of each worker (default: a fair share)")
     verb.add_argument(
         "--memory", type=parse_bytes, help="each worker may use, e.g. 4GiB (default: what is free)"
     )

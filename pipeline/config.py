@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -39,7 +40,7 @@ class SynthConfig:
     def __post_init__(self) -> None:
         _require(self.like in get_args(GraphShape), self, "like", "wiki or pokec")
         _require(0 < self.scale <= 1, self, "scale", "above 0 and at most 1")
-        _require(self.seed >= 0, self, "seed", "0 or more")
+        _require(0 <= self.seed < 2**32, self, "seed", "between 0 and 2^32 − 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,9 +142,9 @@ class HeadConfig:
         for name in ("hidden", "layers"):
             _require(getattr(self, name) >= 1, self, name, "1 or more")
         for name in ("lr", "filter_lr"):
-            _require(getattr(self, name) > 0, self, name, "above 0")
+            _require(0 < getattr(self, name) < math.inf, self, name, "above 0 and finite")
         for name in ("weight_decay", "filter_weight_decay"):
-            _require(getattr(self, name) >= 0, self, name, "0 or more")
+            _require(0 <= getattr(self, name) < math.inf, self, name, "0 or more and finite")
         _require(0 <= self.dropout < 1, self, "dropout", "at least 0 and below 1")
 
     @property
@@ -193,5 +194,5 @@ class TrainConfig:
         for name in ("splits", "epochs", "patience", "threads"):
             _require(getattr(self, name) >= 1, self, name, "1 or more")
         _require(self.batch_rows is None or self.batch_rows >= 1, self, "batch_rows", "1 or more")
-        _require(self.seed >= 0, self, "seed", "0 or more")
+        _require(0 <= self.seed < 2**32, self, "seed", "between 0 and 2^32 − 1")
         _require(self.memory is None or self.memory > 0, self, "memory", "above 0")

@@ -19,3 +19,7 @@ class StoreError(GscnetError):
 
 class DamagedBlockError(StoreError):
     """A block's bytes are not the ones its manifest names."""
+
+
+class ClusterError(GscnetError):
+    """Ray could not carry the work out."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pipeline.basis.propagate import propagate
 from pipeline.cli import add_column_options, add_head_options, guarded, head_config
@@ -28,10 +27,11 @@ from pipeline.measure import Phases
 from pipeline.report.page import write_report
 from pipeline.report.run import load_run
 from pipeline.report.table import comparison_table
+from pipeline.storage.files import fingerprint
 from pipeline.storage.uri import local_path
 from pipeline.training.stage import run_training
-from pipeline.types import Operator, StoreDtype
-from pipeline.workers import Workers, open_workers
+from pipeline.types import StoreDtype
+from pipeline.workers import open_workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,103 +54,101 @@ def run_job(defaults: JobDefaults, about: str, argv: Sequence[str] | None = None
     return guarded(lambda: _run(defaults, options))
 
 
+@dataclass(frozen=True)
+class _Configs:
+    """The configs of all stages, made and so checked before any of them begins."""
+
+    synth: SynthConfig | None
+    ingest: IngestConfig
+    propagate: PropagateConfig
+    train: TrainConfig
+
+
 def _run(defaults: JobDefaults, options: argparse.Namespace) -> int:
-    if (options.edges is None) != (options.nodes is None):
-        raise ConfigError("--edges and --nodes go together: give both, or none.")
-    work = local_path(options.work or _default_work(defaults, options), "--work").absolute()
+    configs = _configs(defaults, options)
     phases = Phases()
     with open_workers(options.workers) as workers:
-        with phases("lake"):
-            edges, nodes, notes = _lake(defaults, options, work, workers)
+        if configs.synth is not None:
+            with phases("lake"):
+                synthesize(configs.synth, workers.run_tasks)
         with phases("ingest"):
-            _ingest(options, edges, nodes, work, workers)
+            ingest(configs.ingest, workers.run_tasks)
         with phases("propagate"):
-            _propagate(options, work, workers)
+            propagate(
+                replace(configs.propagate, threads=workers.threads),
+                workers.run_tasks,
+                workers.count,
+            )
         with phases("train"):
-            _train(options, work, workers, notes)
+            run_training(replace(configs.train, threads=workers.threads), workers.launch)
     with phases("report"):
-        page = write_report(work / "run")
+        page = write_report(configs.train.out)
     say("seconds: " + ", ".join(f"{name} {s:.1f}" for name, s in phases.seconds.items()))
     say(f"done in {format_seconds(phases.total)}")
-    print(comparison_table(load_run(work / "run")))
+    print(comparison_table(load_run(configs.train.out)))
     print(f"report: {page}", flush=True)
     return 0
 
 
-def _lake(
-    defaults: JobDefaults, options: argparse.Namespace, work: Path, workers: Workers
-) -> tuple[str, str, dict[str, str]]:
-    """The URIs of the edge and node table, and notes for the report."""
-    if options.edges is not None:
-        return options.edges, options.nodes, {"edges": options.edges, "nodes": options.nodes}
-    config = SynthConfig(
-        like=defaults.like,
-        scale=options.scale,
-        seed=options.seed,
-        out=work / "lake",
-        overwrite=True,
+def _configs(defaults: JobDefaults, options: argparse.Namespace) -> _Configs:
+    if (options.edges is None) != (options.nodes is None):
+        raise ConfigError("--edges and --nodes go together: give both, or none.")
+    work = local_path(options.work or _default_work(defaults, options), "--work").absolute()
+    heads = tuple(head_config(name, options) for name in MODELS)
+    synth = None
+    if options.edges is None:
+        synth = SynthConfig(
+            like=defaults.like,
+            scale=options.scale,
+            seed=options.seed,
+            out=work / "lake",
+            overwrite=True,
+        )
+        notes = {"like": defaults.like, "scale": f"{options.scale:g}"}
+    else:
+        notes = {"edges": options.edges, "nodes": options.nodes}
+    return _Configs(
+        synth=synth,
+        ingest=IngestConfig(
+            edges=options.edges or str(work / "lake" / "edges"),
+            nodes=options.nodes or str(work / "lake" / "nodes"),
+            out=work / "graph",
+            src=options.src,
+            dst=options.dst,
+            id=options.id,
+            features=options.features,
+            label=options.label,
+            overwrite=True,
+        ),
+        propagate=PropagateConfig(
+            store=work / "graph",
+            out=work / "basis",
+            order=max(head.order for head in heads),
+            dtype=StoreDtype(options.dtype),
+            overwrite=True,
+        ),
+        train=TrainConfig(
+            basis=work / "basis",
+            out=work / "run",
+            heads=heads,
+            splits=options.splits,
+            seed=options.seed,
+            epochs=options.epochs,
+            batch_rows=options.batch_rows,
+            notes=notes,
+            overwrite=True,
+        ),
     )
-    synthesize(config, workers.run_tasks)
-    notes = {"like": defaults.like, "scale": f"{options.scale:g}"}
-    return str(config.out / "edges"), str(config.out / "nodes"), notes
-
-
-def _ingest(
-    options: argparse.Namespace, edges: str, nodes: str, work: Path, workers: Workers
-) -> None:
-    config = IngestConfig(
-        edges=edges,
-        nodes=nodes,
-        out=work / "graph",
-        src=options.src,
-        dst=options.dst,
-        id=options.id,
-        features=options.features,
-        label=options.label,
-        overwrite=True,
-    )
-    ingest(config, workers.run_tasks)
-
-
-def _propagate(options: argparse.Namespace, work: Path, workers: Workers) -> None:
-    config = PropagateConfig(
-        store=work / "graph",
-        out=work / "basis",
-        order=max(options.K1, options.K2),
-        operator=Operator.SYM,
-        dtype=StoreDtype(options.dtype),
-        threads=workers.threads,
-        overwrite=True,
-    )
-    propagate(config, workers.run_tasks, workers.count)
-
-
-def _train(
-    options: argparse.Namespace, work: Path, workers: Workers, notes: dict[str, str]
-) -> dict[str, Any]:
-    config = TrainConfig(
-        basis=work / "basis",
-        out=work / "run",
-        heads=tuple(head_config(name, options) for name in MODELS),
-        splits=options.splits,
-        seed=options.seed,
-        epochs=options.epochs,
-        batch_rows=options.batch_rows,
-        threads=workers.threads,
-        notes=notes,
-        overwrite=True,
-    )
-    return run_training(config, workers.launch)
 
 
 def _default_work(defaults: JobDefaults, options: argparse.Namespace) -> str:
-    """A folder for each kind of job, so that one does not replace what another has made."""
+    """A folder for each lake, so that a job does not replace what another has made."""
     root = os.environ.get("GSCNET_WORK", "runs")
     if "working_dir_files" in Path.cwd().parts and root == "runs":
         # Ray's copy of an uploaded --working-dir is removed after the job
         root = str(Path.home() / "gscnet-runs")
     if options.edges is not None:
-        return f"{root}/{defaults.like}-lake"
+        return f"{root}/lake-{fingerprint([options.edges, options.nodes])[:8]}"
     return f"{root}/{defaults.like}-{options.scale:g}-seed{options.seed}"
 
 

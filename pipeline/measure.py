@@ -65,7 +65,10 @@ def available_memory() -> int:
     try:
         limit = (group / "memory.max").read_text().strip()
         if limit != "max":
-            free = min(free, int(limit) - int((group / "memory.current").read_text()))
+            used = int((group / "memory.current").read_text())
+            # files that are only cached count as used, but give way
+            cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            free = min(free, int(limit) - used + int(cached.get("inactive_file", 0)))
     except (OSError, ValueError):
         pass
     return max(free, 0)

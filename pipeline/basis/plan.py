@@ -13,7 +13,7 @@ BEST_WIDTH: Final = 64
 """Columns of a block when memory allows: gathers of 256 bytes, and a feature file's width."""
 _BUFFERS: Final = 3
 """float32 [nodes, width] arrays a worker holds: previous, current, and current scaled by S."""
-_FIXED_BYTES: Final = 200 << 20
+_FIXED_BYTES: Final = 300 << 20
 """The interpreter and its libraries in each worker."""
 
 
@@ -25,12 +25,19 @@ class PropagationPlan:
     """Column ranges; each is one independent task."""
     hops: int
     """Sparse products for each block."""
+    column_bytes: int
+    """Memory a worker needs for each column of a block."""
+    fixed_bytes: int
+    """Memory a worker needs besides."""
     bytes_written: int
     """What all blocks take on disk."""
-    worker_bytes: int
-    """Memory a worker needs for the widest block, besides the shared, memory-mapped graph."""
     graph_bytes: int
     """The memory-mapped graph, once a machine."""
+
+    @property
+    def worker_bytes(self) -> int:
+        """Memory a worker needs for the widest block, besides the shared, memory-mapped graph."""
+        return self.fixed_bytes + max(map(len, self.blocks)) * self.column_bytes
 
     def describe(self, workers: int, threads: int) -> str:
         """One line to print before the work."""
@@ -79,11 +86,11 @@ def make_plan(
     blocks = split_by_size(features, width)
     if block_columns is None and len(blocks) < workers:  # a block for everyone
         blocks = split_evenly(features, min(workers, features))
-    widest = max(len(block) for block in blocks)
     return PropagationPlan(
         blocks=tuple(blocks),
         hops=order,
+        column_bytes=column_bytes,
+        fixed_bytes=fixed,
         bytes_written=nodes * features * item * (order + 1),
-        worker_bytes=fixed + widest * column_bytes,
         graph_bytes=entries * 4 + nodes * 8,
     )

@@ -6,12 +6,13 @@ T_0 X = X, T_1 X = P X, T_{k+1} X = 2 P T_k X − T_{k−1} X.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,14 +20,27 @@ from pipeline.basis.kernels import hop, inverse_sqrt_degrees, scale_rows
 from pipeline.basis.plan import PropagationPlan, make_plan
 from pipeline.basis.store import KIND, LAYOUT, hop_name, scale_name, to_half
 from pipeline.config import PropagateConfig
-from pipeline.console import Progress, format_bytes, say
+from pipeline.console import Progress, format_bytes, say, warn
 from pipeline.errors import StoreError
 from pipeline.graph.nodes import INTEGER_IDS, LABELS, STRING_IDS
 from pipeline.graph.store import GraphStore
 from pipeline.measure import Phases, available_memory, peak_memory, reset_peak_memory
-from pipeline.storage.build import BlockSink, Build
-from pipeline.storage.files import read_json
+from pipeline.storage.artifact import Artifact
+from pipeline.storage.build import Build
+from pipeline.storage.files import read_json, write_json_durably
+from pipeline.storage.sink import BlockSink
 from pipeline.types import FloatArray, Operator, Span, StoreDtype, TaskRunner, run_inline
+
+VALUES_VERSION: Final = 1
+"""Raised whenever the same graph and options would give other bits."""
+
+
+@dataclass(frozen=True)
+class BlockMeasured:
+    """What a worker measured on one block."""
+
+    seconds: float
+    peak_memory_bytes: int
 
 
 @dataclass(frozen=True)
@@ -69,23 +83,40 @@ def chebyshev_hops(
             yield current
 
 
-def propagate_block(task: BlockTask) -> int:
-    """Write the hops of one block that are not there yet. Returns the process's peak memory."""
-    if all(_hop_finished(task, k) for k in range(task.order + 1)):
-        return 0
+def propagate_block(task: BlockTask) -> BlockMeasured:
+    """Write the hops of one block that are not there yet."""
+    start = time.perf_counter()
     reset_peak_memory()
     graph = _open_once(task.graph, task.content)
     hops = chebyshev_hops(graph, task.columns, task.order, task.operator, task.threads)
     for k, values in enumerate(hops):
         if _hop_finished(task, k):
             continue
+        _check_finite(task, k, values)
         if task.dtype is StoreDtype.FLOAT16:
             half, scale = to_half(values)
-            task.sink.array(hop_name(k, task.columns), half)
             task.sink.array(scale_name(k, task.columns), scale)
+            task.sink.array(hop_name(k, task.columns), half)
         else:
             task.sink.array(hop_name(k, task.columns), values)
-    return peak_memory()
+    measured = BlockMeasured(time.perf_counter() - start, peak_memory())
+    # for the sum of a run that is interrupted and goes on
+    write_json_durably(_measured_file(task), asdict(measured))
+    return measured
+
+
+def _check_finite(task: BlockTask, hop: int, values: FloatArray) -> None:
+    finite = np.isfinite(values).all(axis=0)
+    if not finite.all():
+        column = task.columns.start + int(np.argmin(finite))
+        raise StoreError(
+            f"Feature {column} of {task.graph} is too large: hop {hop} does not fit in float32. "
+            "Scale that column of the node table down."
+        )
+
+
+def _measured_file(task: BlockTask) -> Path:
+    return task.sink.work / f"{task.columns.start:05d}.json"
 
 
 @lru_cache(maxsize=1)
@@ -105,55 +136,73 @@ def propagate(
     with phases("open"):
         graph = GraphStore.open(config.store)
     recipe = {
+        "values": VALUES_VERSION,
         "graph": graph.content,
         "order": config.order,
         "operator": str(config.operator),
         "dtype": str(config.dtype),
     }
     with Build(config.out, KIND, recipe, overwrite=config.overwrite) as build:
-        peak = 0
         reused = build.finished is not None
-        if build.finished is not None:
+        if reused:
             say(f"propagate: {config.out} is finished already; reused.")
-            manifest = build.finished
         else:
-            plan = _plan(config, graph, workers, build.sink)
-            say(f"propagate: T_0..T_{config.order}({_letter(config)}) X → {config.out}")
-            say(f"  plan: {plan.describe(workers, config.threads)}")
-            with phases("propagate"):
-                peak = _run_blocks(config, graph, plan, build.sink, run_tasks)
-            with phases("commit"):
-                _copy_labels_and_ids(graph, build.sink)
-                say(f"  measured peak: {format_bytes(peak)} a worker")
-            manifest = build.commit(
-                _facts(config, graph),
-                {
-                    "seconds": dict(phases.seconds),
-                    "peak_memory_bytes": peak,
-                    "workers": workers,
-                    "threads": config.threads,
-                    "resumed": build.resumed,
-                    "graph": graph.artifact.measurements(),
-                },
-            )
-    facts = manifest.facts
+            _build(config, graph, build, run_tasks, workers, phases)
+    assert build.finished is not None
+    facts, blocks = build.finished.facts, build.finished.blocks
     return {
         "reused": reused,
         **{k: facts[k] for k in ("nodes", "entries", "features", "order", "operator", "dtype")},
-        "bytes": sum(block.bytes for block in manifest.blocks.values()),
+        "bytes": sum(block.bytes for block in blocks.values()),
         "seconds": phases.seconds,
-        "peak_memory_bytes": max(peak, peak_memory()),
+        "peak_memory_bytes": Artifact(config.out, build.finished)
+        .measurements()
+        .get("peak_memory_bytes", 0),
         "outputs": {"basis": str(config.out)},
     }
 
 
+def _build(
+    config: PropagateConfig,
+    graph: GraphStore,
+    build: Build,
+    run_tasks: TaskRunner,
+    workers: int,
+    phases: Phases,
+) -> None:
+    """Run all blocks and commit."""
+    plan = _plan(config, graph, workers, build)
+    say(f"propagate: T_0..T_{config.order}({_letter(config)}) X → {config.out}")
+    say(f"  plan: {plan.describe(workers, config.threads)}")
+    tasks = _tasks(config, graph, plan, build.sink)
+    with phases("propagate"):
+        measured = _run_blocks(tasks, run_tasks)
+    with phases("commit"):
+        _copy_labels_and_ids(graph, build.sink)
+    worker_peak = max(m.peak_memory_bytes for m in measured)
+    say(f"  measured peak: {format_bytes(worker_peak)} a worker")
+    at_once = max(1, min(workers, len(tasks)))
+    earlier = sum(m.seconds for m in measured) / at_once - phases.seconds["propagate"]
+    if build.resumed and earlier > 0:
+        phases.seconds["before the interruption"] = earlier
+    measurements = {
+        "seconds": dict(phases.seconds),
+        "peak_memory_bytes": worker_peak * at_once,
+        "workers": workers,
+        "threads": config.threads,
+        "graph": graph.artifact.measurements(),
+    }
+    build.commit(_facts(config, graph), measurements)
+
+
 def _plan(
-    config: PropagateConfig, graph: GraphStore, workers: int, sink: BlockSink
+    config: PropagateConfig, graph: GraphStore, workers: int, build: Build
 ) -> PropagationPlan:
     """The plan of this run; its blocks are those of an interrupted run where there is one.
 
     The free memory may differ from run to run, but blocks of two layouts do not fit together.
     """
+    sink = build.sink
     plan = make_plan(
         nodes=graph.nodes,
         entries=graph.entries,
@@ -164,20 +213,22 @@ def _plan(
         workers=workers,
         block_columns=config.block_columns,
     )
-    if sink.has(LAYOUT):
-        return replace(plan, blocks=tuple(Span(*ends) for ends in read_json(sink.root / LAYOUT)))
-    sink.json(LAYOUT, [[block.start, block.stop] for block in plan.blocks])
-    return plan
+    if not sink.has(LAYOUT):
+        build.start_afresh()  # without it, blocks that may be there cannot be trusted
+        sink.json(LAYOUT, [[block.start, block.stop] for block in plan.blocks])
+        return plan
+    blocks = tuple(Span(*ends) for ends in read_json(sink.root / LAYOUT))
+    if blocks != plan.blocks:
+        warn(
+            "the column blocks of the interrupted run are kept; --block-columns and --memory wait."
+        )
+    return replace(plan, blocks=blocks)
 
 
-def _run_blocks(
-    config: PropagateConfig,
-    graph: GraphStore,
-    plan: PropagationPlan,
-    sink: BlockSink,
-    run_tasks: TaskRunner,
-) -> int:
-    tasks = [
+def _tasks(
+    config: PropagateConfig, graph: GraphStore, plan: PropagationPlan, sink: BlockSink
+) -> list[BlockTask]:
+    return [
         BlockTask(
             graph=graph.root.absolute(),
             content=graph.content,
@@ -186,16 +237,31 @@ def _run_blocks(
             operator=config.operator,
             dtype=config.dtype,
             threads=config.threads,
-            sink=BlockSink(sink.root.absolute()),
+            sink=sink,
         )
         for block in plan.blocks
     ]
-    peak = 0
+
+
+def _run_blocks(tasks: list[BlockTask], run_tasks: TaskRunner) -> list[BlockMeasured]:
+    """Propagate the blocks that are not finished; what was measured on all of them."""
+    pending = [
+        task for task in tasks if not all(_hop_finished(task, k) for k in range(task.order + 1))
+    ]
+    measured = [_measured_before(task) for task in tasks if task not in pending]
     with Progress("propagate", len(tasks), "blocks") as progress:
-        for _, block_peak in run_tasks(propagate_block, tasks):
-            peak = max(peak, block_peak)
+        progress.advance(len(measured))
+        for _, found in run_tasks(propagate_block, pending):
+            measured.append(found)
             progress.advance()
-    return peak
+    return measured
+
+
+def _measured_before(task: BlockTask) -> BlockMeasured:
+    try:
+        return BlockMeasured(**read_json(_measured_file(task)))
+    except OSError:  # killed in between, or a finished store that is being repaired
+        return BlockMeasured(0.0, 0)
 
 
 def _hop_finished(task: BlockTask, hop: int) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import ray
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
+from pipeline.errors import ClusterError
 from pipeline.types import Result, Task
 
-_RETRIES = 3
+_RETRIES: Final = 3
+_END_SECONDS: Final = 60
 
 
 class RayRunner:
@@ -37,7 +39,19 @@ class RayRunner:
                     yield running.pop(reference), ray.get(reference)
         except RayTaskError as error:
             # the sentence for the user is in the worker's own error, without Ray's traceback
-            raise error.cause from error
+            raise error.cause from None
+        except RayError as error:
+            raise ClusterError(
+                f"A task was lost {_RETRIES + 1} times ({str(error).splitlines()[0]}). "
+                "Finished work is kept; run it again."
+            ) from error
         finally:
-            for reference in running:
-                ray.cancel(reference)
+            _end(list(running))
+
+
+def _end(running: list[Any]) -> None:
+    """End tasks and wait for it: nothing may be written any more once this runner has returned."""
+    for reference in running:
+        ray.cancel(reference, force=True)
+    if running:
+        ray.wait(running, num_returns=len(running), timeout=_END_SECONDS, fetch_local=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,8 +27,7 @@ _QUIET: Final = {
 def ray_workers(count: int, threads: int | None) -> Iterator[Workers]:
     """Workers on Ray: the cluster's where RAY_ADDRESS names one, else of a private Ray."""
     with ray_session(count):
-        _check_size(count)
-        share = threads or _fair_share(count)
+        share = share_cpus(_node_cpus(), count, threads)
         yield Workers(
             count=count,
             threads=share,
@@ -70,18 +69,26 @@ def ray_session(workers: int) -> Iterator[None]:
         ray.shutdown()
 
 
-def _check_size(workers: int) -> None:
-    """More workers than CPUs would wait for ever."""
-    cpus = int(ray.cluster_resources().get("CPU", 0))
-    if workers > cpus:
-        raise ConfigError(
-            f"--workers {workers} needs as many CPUs, but the cluster has {cpus}; "
-            "ask for fewer workers or add nodes."
-        )
+def share_cpus(nodes: Sequence[int], workers: int, threads: int | None) -> int:
+    """CPUs for each worker: `threads`, or as many as all workers can have at the same time.
+
+    Args:
+        nodes: the CPUs of each node; a worker is on one node.
+        workers: how many there are to be.
+        threads: what the user asks for.
+
+    Raises:
+        ConfigError: they do not fit, and would wait for ever.
+    """
+    sizes = [threads] if threads else range(max(nodes, default=0), 0, -1)
+    for size in sizes:
+        if sum(cpus // size for cpus in nodes) >= workers:
+            return size
+    raise ConfigError(
+        f"{workers} workers of {threads or 1} CPUs do not fit on this cluster, whose nodes have "
+        f"{', '.join(map(str, nodes)) or 'no'} CPUs; ask for fewer --workers or --threads."
+    )
 
 
-def _fair_share(workers: int) -> int:
-    """CPUs for each worker so that all of the cluster are used, and no worker spans two nodes."""
-    nodes = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-    cpus = [count for count in nodes if count > 0]
-    return max(1, min(sum(cpus) // workers, *cpus))
+def _node_cpus() -> list[int]:
+    return [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]

@@ -21,12 +21,6 @@ def response(coefficients: npt.ArrayLike, lam: npt.ArrayLike) -> Float64Array:
     return np.asarray(chebyshev.chebval(x, np.asarray(coefficients, dtype=np.float64)))
 
 
-def from_monomials(coefficients: npt.ArrayLike) -> Float64Array:
-    """Chebyshev coefficients [K+1] of Σ_k a_k P^k, from a [K+1]."""
-    a = np.asarray(coefficients, dtype=np.float64)
-    return padded(chebyshev.poly2cheb(a), len(a) - 1)
-
-
 def from_power_of_linear(constant: float, slope: float, power: int) -> Float64Array:
     """Chebyshev coefficients [power+1] of (constant·I + slope·P)^power.
 

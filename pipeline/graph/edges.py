@@ -3,19 +3,22 @@
 Two rounds of independent tasks, both bounded in memory whatever the size of the graph:
 
 1. runs: each takes some row groups of the table, maps ids to dense ids, adds the reverse of every
-   edge and writes one sorted run of entries (row, column).
+   edge and writes sorted runs of entries (row, column).
 2. shards: each takes its range of rows out of every run, sorts, drops duplicates and writes CSR.
 
-An entry is one int64, row · 2^32 + column, so that one numeric sort orders rows and columns. The
-result depends on the set of edges alone: not on files, their order, tasks or workers.
+Between the rounds the rows are cut into shards of about as many entries each. An entry is one
+int64, row · 2^32 + column, so that one numeric sort orders rows and columns. The result depends on
+the edges alone: not on files, their order, tasks or workers.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,17 +26,19 @@ import numpy.typing as npt
 from pipeline.console import Progress
 from pipeline.errors import LakeError
 from pipeline.graph.ids import IdMap, plain_ids
-from pipeline.graph.nodes import read_ids
-from pipeline.lake.tables import RowGroup, Table
-from pipeline.storage.artifact import BUILDING
-from pipeline.storage.build import BlockSink
+from pipeline.graph.nodes import NODES, read_ids
+from pipeline.lake.tables import Batch, RowGroup, Table
 from pipeline.storage.files import map_array, read_json, write_json_durably
-from pipeline.types import Array, IntArray, Span, TaskRunner, split_evenly
+from pipeline.storage.sink import BlockSink
+from pipeline.types import Array, IntArray, Span, TaskRunner
 
-COUNTS: Final = "counts.json"
+EDGES: Final = "edges.json"
+"""The block that counts what was read and says how rows are cut into shards."""
 _RUN_ROWS: Final = 8_000_000
 _SHIFT: Final = np.int64(32)
 _LOW: Final = np.int64(2**32 - 1)
+
+Entries = npt.NDArray[np.int64]
 
 
 def shard_names(index: int) -> tuple[str, str]:
@@ -41,23 +46,44 @@ def shard_names(index: int) -> tuple[str, str]:
     return f"shards/{index:04d}.indptr.npy", f"shards/{index:04d}.indices.npy"
 
 
-def plan_shards(nodes: int, edge_rows: int, shard_entries: int) -> list[Span]:
-    """Row ranges of the shards: equal rows, about `shard_entries` entries each at the most."""
-    wanted = -(-2 * edge_rows // shard_entries)
-    return split_evenly(nodes, max(1, min(wanted, nodes)))
+def shard_spans(sink: BlockSink) -> list[Span]:
+    """The row ranges of the shards, once EDGES is written."""
+    return [Span(*ends) for ends in read_json(sink.root / EDGES)["shards"]]
+
+
+def cut_shards(counts: IntArray, limit: int) -> list[Span]:
+    """Ranges of rows with about `limit` entries each, and no more than that and one row's."""
+    before = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    inner = np.searchsorted(before, np.arange(limit, before[-1], limit))
+    bounds = np.unique(np.concatenate([[0], inner, [len(counts)]]))
+    return [Span(int(a), int(b)) for a, b in pairwise(bounds)]
 
 
 @dataclass(frozen=True)
 class RunTask:
-    """One run of round 1."""
+    """Some row groups of round 1."""
 
     index: int
     table: Table
     groups: tuple[RowGroup, ...]
     src: str
     dst: str
-    shards: tuple[Span, ...]
-    root: Path
+    nodes: int
+    sink: BlockSink
+
+    @property
+    def note(self) -> Path:
+        """Says that the task is done, and what it counted."""
+        return self.sink.work / f"{self.index:05d}.json"
+
+    @property
+    def counts(self) -> Path:
+        """Entries of each row, duplicates included: so the sum does not depend on the tasks."""
+        return self.sink.work / f"{self.index:05d}.counts.npy"
+
+    def run(self, number: int) -> Path:
+        """One sorted run."""
+        return self.sink.work / f"{self.index:05d}-{number:03d}.npy"
 
 
 @dataclass(frozen=True)
@@ -66,69 +92,87 @@ class ShardTask:
 
     index: int
     rows: Span
-    runs: int
+    runs: tuple[Path, ...]
     sink: BlockSink
 
 
 def ingest_edges(
-    table: Table, src: str, dst: str, shards: list[Span], sink: BlockSink, run_tasks: TaskRunner
+    table: Table,
+    src: str,
+    dst: str,
+    nodes: int,
+    shard_entries: int,
+    sink: BlockSink,
+    run_tasks: TaskRunner,
 ) -> None:
-    """Write all CSR shards and the counts of what was read. Nodes must have been written before."""
-    missing = [i for i in range(len(shards)) if not all(sink.has(n) for n in shard_names(i))]
-    if not missing and sink.has(COUNTS):
+    """Write all CSR shards and EDGES. The nodes must have been written before."""
+    if sink.has(EDGES) and not _missing_shards(sink):
         return
+    sink.work.mkdir(parents=True, exist_ok=True)
     tasks = [
-        RunTask(index, table, groups, src, dst, tuple(shards), sink.root)
+        RunTask(index, table, groups, src, dst, nodes, sink)
         for index, groups in enumerate(_group_runs(table))
     ]
+    runs: list[Path] = []
+    loops = 0
     with Progress("edges", table.rows, "rows") as progress:
-        loops = 0
-        for task, found in run_tasks(write_run, tasks):
+        for task, (count, found) in run_tasks(write_runs, tasks):
+            runs += [task.run(number) for number in range(count)]
             loops += found
             progress.advance(sum(group.rows for group in task.groups))
-    shard_tasks = [ShardTask(i, shards[i], len(tasks), sink) for i in missing]
+    if not sink.has(EDGES):
+        counts = np.zeros(nodes, dtype=np.int64)
+        for task in tasks:
+            counts += map_array(task.counts)
+        spans = [[span.start, span.stop] for span in cut_shards(counts, shard_entries)]
+        sink.json(EDGES, {"edge_rows": table.rows, "self_loops": loops, "shards": spans})
+    spans_by_index = shard_spans(sink)
+    shard_tasks = [
+        ShardTask(index, spans_by_index[index], tuple(runs), sink)
+        for index in _missing_shards(sink)
+    ]
     with Progress("shards", len(shard_tasks), "shards") as progress:
         for _ in run_tasks(write_shard, shard_tasks):
             progress.advance()
-    sink.json(COUNTS, {"edge_rows": table.rows, "self_loops": loops})
 
 
-def write_run(task: RunTask) -> int:
-    """Round 1: one sorted run of both directions of some edges. Returns the self-loops dropped."""
-    run, note = _run_files(task.root, task.index)
-    if note.exists():  # left by an interrupted build
-        return int(read_json(note)["self_loops"])
-    ids = IdMap(read_ids(task.root))
-    pieces: list[npt.NDArray[np.int64]] = []
-    loops = 0
-    for batch in task.table.batches(task.groups):
-        ends = [_dense_ends(batch, name, ids) for name in (task.src, task.dst)]
-        kept = ends[0] != ends[1]
+def _missing_shards(sink: BlockSink) -> list[int]:
+    count = len(shard_spans(sink))
+    return [i for i in range(count) if not all(sink.has(name) for name in shard_names(i))]
+
+
+def write_runs(task: RunTask) -> tuple[int, int]:
+    """Round 1: sorted runs of both directions of some edges.
+
+    Returns how many runs there are and how many self-loops were left out.
+    """
+    if task.note.exists():  # left by an interrupted build
+        note = read_json(task.note)
+        return note["runs"], note["self_loops"]
+    counts = np.zeros(task.nodes, dtype=np.int64)
+    runs = loops = 0
+    for a, b in _edges_in_portions(task):
+        kept = a != b
         loops += int(len(kept) - kept.sum())
-        a, b = ends[0][kept], ends[1][kept]
-        pieces += [(a << _SHIFT) | b, (b << _SHIFT) | a]
-    entries = _sorted_distinct(pieces)
-    bounds = np.searchsorted(entries, [np.int64(span.start) << _SHIFT for span in task.shards])
-    run.parent.mkdir(parents=True, exist_ok=True)
-    with run.open("wb") as file:
-        np.save(file, entries, allow_pickle=False)
-        os.fsync(file.fileno())
-    # the note second: it vouches for the run
-    write_json_durably(
-        note, {"self_loops": loops, "bounds": [*(int(b) for b in bounds), len(entries)]}
-    )
-    return loops
+        a, b = a[kept], b[kept]
+        counts += np.bincount(a, minlength=task.nodes) + np.bincount(b, minlength=task.nodes)
+        entries = _sorted_distinct([(a << _SHIFT) | b, (b << _SHIFT) | a])
+        _save(task.run(runs), entries)
+        runs += 1
+    _save(task.counts, counts)
+    # the note last: it vouches for the files
+    write_json_durably(task.note, {"runs": runs, "self_loops": loops})
+    return runs, loops
 
 
 def write_shard(task: ShardTask) -> None:
     """Round 2: one CSR shard from its part of every run."""
+    ends = [np.int64(task.rows.start) << _SHIFT, np.int64(task.rows.stop) << _SHIFT]
     pieces: list[Array] = []
-    for index in range(task.runs):
-        run, note = _run_files(task.sink.root, index)
-        bounds = read_json(note)["bounds"]
-        part = slice(bounds[task.index], bounds[task.index + 1])
-        if part.start < part.stop:
-            pieces.append(map_array(run)[part])
+    for path in task.runs:
+        run = map_array(path)
+        start, stop = np.searchsorted(run, ends)
+        pieces.append(run[start:stop])
     entries = _sorted_distinct(pieces)
     rows = (entries >> _SHIFT) - task.rows.start
     indptr = np.zeros(len(task.rows) + 1, dtype=np.int64)
@@ -139,18 +183,34 @@ def write_shard(task: ShardTask) -> None:
 
 
 def _group_runs(table: Table) -> list[tuple[RowGroup, ...]]:
-    """Row groups gathered until a run has about _RUN_ROWS edges."""
-    runs: list[tuple[RowGroup, ...]] = []
-    current: list[RowGroup] = []
+    """Row groups gathered until a task has about _RUN_ROWS edges."""
+    tasks: list[list[RowGroup]] = []
+    rows = 0
     for group in table.groups:
-        if current and sum(g.rows for g in current) + group.rows > _RUN_ROWS:
-            runs.append(tuple(current))
-            current = []
-        current.append(group)
-    return [*runs, tuple(current)] if current else runs
+        if not tasks or rows + group.rows > _RUN_ROWS:
+            tasks.append([])
+            rows = 0
+        tasks[-1].append(group)
+        rows += group.rows
+    return [tuple(groups) for groups in tasks]
 
 
-def _dense_ends(batch: Any, name: str, ids: IdMap) -> IntArray:
+def _edges_in_portions(task: RunTask) -> Iterator[tuple[IntArray, IntArray]]:
+    """Dense ends of the task's edges, about _RUN_ROWS at a time however large a row group is."""
+    ids = IdMap(read_ids(task.sink.root / read_json(task.sink.root / NODES)["ids"]))
+    portion: list[list[IntArray]] = []
+    rows = 0
+    for batch in task.table.batches(task.groups):
+        portion.append([_dense_ends(batch, name, ids) for name in (task.src, task.dst)])
+        rows += batch.data.num_rows
+        if rows >= _RUN_ROWS:
+            yield np.concatenate([p[0] for p in portion]), np.concatenate([p[1] for p in portion])
+            portion, rows = [], 0
+    if portion:
+        yield np.concatenate([p[0] for p in portion]), np.concatenate([p[1] for p in portion])
+
+
+def _dense_ends(batch: Batch, name: str, ids: IdMap) -> IntArray:
     column = plain_ids(batch.column(name), f"{batch.file}: column {name!r}")
     if column.type != ids.type:
         raise LakeError(
@@ -166,7 +226,7 @@ def _dense_ends(batch: Any, name: str, ids: IdMap) -> IntArray:
     return dense
 
 
-def _sorted_distinct(pieces: list[Array]) -> npt.NDArray[np.int64]:
+def _sorted_distinct(pieces: list[Array]) -> Entries:
     entries = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
     entries.sort()
     distinct = np.empty(len(entries), dtype=bool)
@@ -175,6 +235,7 @@ def _sorted_distinct(pieces: list[Array]) -> npt.NDArray[np.int64]:
     return entries[distinct]
 
 
-def _run_files(root: Path, index: int) -> tuple[Path, Path]:
-    folder = root / BUILDING / "runs"
-    return folder / f"{index:05d}.npy", folder / f"{index:05d}.json"
+def _save(path: Path, array: Array) -> None:
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+        os.fsync(file.fileno())

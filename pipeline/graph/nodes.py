@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +17,8 @@ from pipeline.console import Progress
 from pipeline.errors import LakeError
 from pipeline.graph.ids import first_duplicate, plain_ids
 from pipeline.lake.tables import Batch, Table
-from pipeline.storage.build import BlockSink
 from pipeline.storage.files import map_array, read_json
+from pipeline.storage.sink import BlockSink
 from pipeline.types import FloatArray, IntArray, Span, split_by_size
 
 FEATURE_BLOCK: Final = 64
@@ -88,16 +89,21 @@ def ingest_nodes(table: Table, config: IngestConfig, sink: BlockSink) -> None:
             ids.append(plain_ids(batch.column(config.id), where))
             labels.append(_plain_labels(batch, config.label))
             progress.advance(batch.data.num_rows)
-    ids_name = _write_ids(pa.concat_arrays(ids), table, config, sink)
+    ids_file = _write_ids(pa.concat_arrays(ids), table, config, sink)
     classes = _write_labels(pa.concat_arrays(labels), sink)
-    sink.json(NODES, {"features": width, "classes": classes, "ids": ids_name})
+    sink.json(NODES, {"features": width, "classes": classes, "ids": ids_file})
 
 
-def read_ids(root: Path) -> Any:
-    """The original ids, as an Arrow array in the order of the dense ids."""
-    if (root / INTEGER_IDS).exists():
-        return pa.array(map_array(root / INTEGER_IDS))
-    return pq.read_table(root / STRING_IDS).column("id").combine_chunks()
+def read_ids(path: Path) -> Any:
+    """The original ids in INTEGER_IDS or STRING_IDS, as an Arrow array by dense id."""
+    if path.name == INTEGER_IDS:
+        return pa.array(map_array(path))
+    return pq.read_table(path).column("id").combine_chunks()
+
+
+def ids_name(blocks: Collection[str]) -> str:
+    """Which of the two a store's blocks have."""
+    return INTEGER_IDS if INTEGER_IDS in blocks else STRING_IDS
 
 
 def _features(batch: Batch, name: str) -> FloatArray:
@@ -154,7 +160,12 @@ def _plain_labels(batch: Batch, name: str) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type):
-        column = column.cast(pa.int64())
+        try:
+            column = column.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise LakeError(
+                f"{batch.file}: column {name!r} holds a class past 2^63 − 1 ({error})."
+            ) from error
         return pc.if_else(pc.equal(column, UNLABELLED), None, column)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return column.cast(pa.large_string())

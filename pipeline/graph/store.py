@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from pipeline.graph.edges import shard_names
-from pipeline.graph.nodes import LABELS, feature_blocks, read_ids
+from pipeline.graph.nodes import LABELS, feature_blocks, ids_name, read_ids
 from pipeline.storage.artifact import Artifact
 from pipeline.types import Array, FloatArray, IntArray, Span
 
@@ -83,7 +83,7 @@ class GraphStore:
 
     def ids(self) -> Any:
         """The nodes' original ids as an Arrow array."""
-        return read_ids(self.root)
+        return read_ids(self.artifact.path(ids_name(self.artifact.manifest.blocks)))
 
     def read_columns(self, columns: Span) -> FloatArray:
         """Feature columns [nodes, len(columns)], copied out of the blocks that hold them."""

@@ -22,7 +22,8 @@ from pipeline.config import GraphShape, SynthConfig
 from pipeline.console import Progress, say
 from pipeline.lake.synth_model import SHAPES, draw_edges, draw_nodes, make_plan, scaled_sizes
 from pipeline.measure import Phases, peak_memory, reset_peak_memory
-from pipeline.storage.build import BlockSink, Build
+from pipeline.storage.build import Build
+from pipeline.storage.sink import BlockSink
 from pipeline.types import Span, Task, TaskRunner, run_inline, split_evenly
 
 GENERATOR_VERSION: Final = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import groupby
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from pipeline.errors import LakeError
 from pipeline.storage.uri import SourceFile, list_parquet, resolve
 
+_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
 BATCH_BYTES: Final = 64 << 20
 """About how much decoded data a batch may hold."""
 
@@ -78,22 +80,29 @@ class Table:
         ]
 
     def batches(self, groups: Sequence[RowGroup] | None = None) -> Iterator[Batch]:
-        """All rows, or those of some row groups, in order and in batches of bounded size."""
+        """All rows, or those of some row groups, in order and in batches of bounded size.
+
+        Row groups of one file must be consecutive, as `groups` has them.
+        """
         filesystem, _ = resolve(self.uri)
         rows = max(1, int(BATCH_BYTES / max(self.row_bytes, 1)))
-        for group in self.groups if groups is None else groups:
-            first = group.first_row
+        wanted = self.groups if groups is None else groups
+        for file, of_file in groupby(wanted, key=lambda group: group.file):
+            together = list(of_file)
+            first = together[0].first_row
             try:
-                with filesystem.open_input_file(group.file) as source:
+                with filesystem.open_input_file(file) as source:
                     reader = pq.ParquetFile(source, page_checksum_verification=True)
                     for data in reader.iter_batches(
-                        batch_size=rows, row_groups=[group.index], columns=list(self.columns)
+                        batch_size=rows,
+                        row_groups=[group.index for group in together],
+                        columns=list(self.columns),
                     ):
-                        yield Batch(group.file, first, data)
+                        yield Batch(file, first, data)
                         first += data.num_rows
             except (OSError, pa.ArrowException) as error:
                 raise LakeError(
-                    f"{group.file} cannot be read past row {first:,} ({_brief(error)})."
+                    f"{file} cannot be read past row {first:,} ({_brief(error)})."
                 ) from error
 
 
@@ -144,13 +153,17 @@ def _check_columns(
 
 
 def _needed_bytes(metadata: Any, columns: Sequence[str]) -> int:
-    """Decoded size of the needed columns: leaves of a list column are named x.list.element."""
+    """Decoded size of the needed columns: leaves of a list column are named x.list.element.
+
+    Dictionaries and bit packing make the encoded size far smaller, so numbers are counted.
+    """
     total = 0
     for group in range(metadata.num_row_groups):
         for leaf in range(metadata.num_columns):
             chunk = metadata.row_group(group).column(leaf)
             if chunk.path_in_schema.split(".", 1)[0] in columns:
-                total += chunk.total_uncompressed_size
+                decoded = chunk.num_values * _WIDTHS.get(chunk.physical_type, 0)
+                total += max(decoded, chunk.total_uncompressed_size)
     return total
 
 

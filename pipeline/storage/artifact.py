@@ -13,6 +13,8 @@ from pipeline.types import Array
 
 MANIFEST: Final = "manifest.json"
 MEASUREMENTS: Final = "measurements.json"
+MEASURED: Final = "measurements"
+"""A folder for the measurements of parts; like MEASUREMENTS no part of the content."""
 BUILDING: Final = ".building"
 FORMAT_VERSION: Final = 1
 
@@ -31,7 +33,7 @@ class BlockRecord:
 class Manifest:
     """The table of contents of an artifact; its presence says that the artifact is finished.
 
-    It holds no times and no paths of the machine: the same recipe always gives the same manifest.
+    It holds neither when nor where it was made: the same recipe always gives the same manifest.
     """
 
     kind: str
@@ -63,11 +65,18 @@ def read_manifest(root: Path) -> Manifest | None:
     """The manifest in `root`, or None where no finished artifact is.
 
     Raises:
-        StoreError: the manifest cannot be read, or a newer version of this project wrote it.
+        DamagedBlockError: the manifest is not what was written.
+        StoreError: it is another program's, or of another version of this one.
     """
     path = root / MANIFEST
     try:
-        raw = read_json(path)
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if '"gscnet.' not in text:
+        raise StoreError(f"{path} is not a manifest of this program.")
+    try:
+        raw = json.loads(text)
         kind = str(raw["format"]).removeprefix("gscnet.")
         version = int(raw["version"])
         manifest = Manifest(
@@ -77,10 +86,8 @@ def read_manifest(root: Path) -> Manifest | None:
             blocks={name: BlockRecord(**block) for name, block in raw["blocks"].items()},
         )
         stated = raw["content"]
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{path} is not a manifest of this project ({error}).") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedBlockError(f"{path} is damaged: it cannot be read ({error}).") from error
     if version != FORMAT_VERSION:
         raise StoreError(
             f"{path} has format version {version}; this program reads version {FORMAT_VERSION}."

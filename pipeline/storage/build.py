@@ -1,12 +1,14 @@
 """Building an artifact so that it is whole or absent, and goes on after a crash.
 
-    OUT/.building/recipe.json        what is being built; another recipe starts afresh
-    OUT/.building/temporary/…        blocks being written
-    OUT/.building/records/NAME.json  one for each finished block
-    OUT/NAME                         a block: written and synced elsewhere, then renamed
-    OUT/manifest.json                last of all: from now on the artifact exists
+OUT/.building/recipe.json        what is being built
+OUT/.building/temporary/…        blocks being written
+OUT/.building/records/…          one for each finished block
+OUT/NAME                         a block: written and synced elsewhere, then renamed
+OUT/manifest.json                last of all: from now on the artifact exists
 
 A crash at any moment leaves either a finished artifact or records from which the next run goes on.
+To replace a finished artifact by another, the new one is built in OUT.next, and the two change
+places once it is finished.
 """
 
 from __future__ import annotations
@@ -14,177 +16,60 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Final
-
-import numpy as np
-import numpy.typing as npt
-import xxhash
+from typing import Any, Final
 
 from pipeline.console import say, warn
-from pipeline.errors import GscnetError, StoreError
+from pipeline.errors import DamagedBlockError, GscnetError, LakeError, StoreError
 from pipeline.storage.artifact import (
     BUILDING,
     MANIFEST,
+    MEASURED,
     MEASUREMENTS,
-    BlockRecord,
     Manifest,
     damage_of,
     read_manifest,
 )
-from pipeline.storage.files import (
-    TEMPORARY,
-    checksum_file,
-    fingerprint,
-    read_json,
-    replace_durably,
-    sync_folder,
-    write_json_durably,
-)
-from pipeline.types import Array
+from pipeline.storage.files import fingerprint, read_json, sync_folder, write_json_durably
+from pipeline.storage.sink import BlockSink
 
-_RECORDS: Final = f"{BUILDING}/records"
-_TEMPORARY: Final = f"{BUILDING}/temporary"
 _RECIPE: Final = f"{BUILDING}/recipe.json"
-
-
-class ArrayWriter:
-    """Writes one .npy block row by row, hashing as it goes. Used through BlockSink.array_writer."""
-
-    def __init__(self, file: BinaryIO, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
-        self._file, self._digest = file, xxhash.xxh3_128()
-        self.shape, self.dtype = shape, np.dtype(dtype)
-        self.rows = 0
-        header = _HashingHeader(self)
-        np.lib.format.write_array_header_1_0(
-            header,
-            {
-                "shape": shape,
-                "fortran_order": False,
-                "descr": np.lib.format.dtype_to_descr(self.dtype),
-            },
-        )
-
-    def append(self, rows: Array) -> None:
-        """Add rows (along the first axis), cast to the block's dtype."""
-        self.rows += len(rows)
-        self._put(np.ascontiguousarray(rows, dtype=self.dtype).reshape(-1).view(np.uint8).data)
-
-    def _put(self, data: bytes | memoryview) -> None:
-        self._file.write(data)
-        self._digest.update(data)
-
-    def checksum(self) -> str:
-        """The checksum of the file so far."""
-        return self._digest.hexdigest()
-
-
-class _HashingHeader:
-    """The part of a file that numpy's header writer needs."""
-
-    def __init__(self, writer: ArrayWriter) -> None:
-        self._writer = writer
-
-    def write(self, data: bytes) -> int:
-        self._writer._put(data)
-        return len(data)
-
-
-@dataclass(frozen=True)
-class BlockSink:
-    """Where the blocks of an unfinished artifact go. Small and picklable: workers get a copy."""
-
-    root: Path
-
-    @contextmanager
-    def file(self, name: str) -> Iterator[Path]:
-        """Write block `name` as a plain file: the body fills the path it is given."""
-        temporary = self._temporary()
-        try:
-            yield temporary
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            record = BlockRecord(bytes=temporary.stat().st_size, checksum=checksum_file(temporary))
-            self._finish(name, temporary, record)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-    @contextmanager
-    def array_writer(
-        self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike
-    ) -> Iterator[ArrayWriter]:
-        """Write block `name` as an array of known shape, row by row."""
-        temporary = self._temporary()
-        try:
-            with temporary.open("wb") as file:
-                writer = ArrayWriter(file, shape, dtype)
-                yield writer
-                assert writer.rows == shape[0], (name, writer.rows, shape)
-                file.flush()
-                os.fsync(file.fileno())
-            record = BlockRecord(
-                bytes=temporary.stat().st_size,
-                checksum=writer.checksum(),
-                shape=list(shape),
-                dtype=str(writer.dtype),
-            )
-            self._finish(name, temporary, record)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-    def array(self, name: str, array: Array) -> None:
-        """Write block `name` as one array."""
-        with self.array_writer(name, array.shape, array.dtype) as writer:
-            writer.append(array)
-
-    def json(self, name: str, value: object) -> None:
-        """Write block `name` as JSON."""
-        with self.file(name) as path:
-            write_json_durably(path, value)
-
-    def has(self, name: str) -> bool:
-        """Whether block `name` is finished."""
-        return self._record(name).exists()
-
-    def _record(self, name: str) -> Path:
-        return self.root / _RECORDS / f"{name}.json"
-
-    def _temporary(self) -> Path:
-        folder = self.root / _TEMPORARY
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / uuid.uuid4().hex
-
-    def _finish(self, name: str, temporary: Path, record: BlockRecord) -> None:
-        replace_durably(temporary, self.root / name)
-        # the record second: it vouches for bytes that are already in place
-        write_json_durably(self._record(name), asdict(record))
 
 
 class Build:
     """An artifact being built, held under a lock that a crash releases. Use as `with Build(…)`.
 
     After entering, `finished` is the manifest where there is nothing left to do; otherwise ask
-    `sink.has(name)` for the blocks that an interrupted run left and write the others.
+    `sink.has(name)` for the blocks that an interrupted run left and write the others. `sink.root`
+    is where they are until `commit`.
     """
 
     def __init__(
-        self, root: Path, kind: str, recipe: dict[str, Any], *, overwrite: bool = False
+        self, out: Path, kind: str, recipe: dict[str, Any], *, overwrite: bool = False
     ) -> None:
-        self.root, self.kind, self.recipe = root, kind, recipe
-        self.overwrite = overwrite
-        self.sink = BlockSink(root)
+        self.out = out.absolute()  # workers may run in another folder
+        self.kind, self.recipe, self.overwrite = kind, recipe, overwrite
+        self.sink = BlockSink(self.out, fingerprint([kind, recipe])[:16])
         self.finished: Manifest | None = None
         self.resumed = False
+        self._made_folder = False
         self._lock: int | None = None
 
+    @property
+    def _next(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.next")
+
+    @property
+    def _old(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.old")
+
     def __enter__(self) -> Build:
+        self._finish_interrupted_swap()
         self._check_folder()
-        self.root.mkdir(parents=True, exist_ok=True)
+        self._made_folder = not self.out.exists()
+        self.out.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         try:
             self._find_what_is_there()
@@ -199,47 +84,71 @@ class Build:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if isinstance(error, GscnetError) and self.finished is None:
-            # input that cannot be used leaves nothing behind; a crash leaves what can be resumed
-            self._clear()
-            self.root.rmdir()
-        self._release_lock()
+        try:
+            if isinstance(error, GscnetError) and self.finished is None:
+                self._leave_nothing_useless(error)
+        finally:
+            self._release_lock()
 
     def commit(self, facts: dict[str, Any], measurements: dict[str, Any]) -> Manifest:
         """Name all finished blocks in the manifest: from now on the artifact exists.
 
         `measurements` (seconds, memory) differ from run to run and are kept outside the manifest.
         """
+        root = self.sink.root
         manifest = Manifest(
-            kind=self.kind, recipe=self.recipe, facts=facts, blocks=self._finished_blocks()
+            kind=self.kind, recipe=self.recipe, facts=facts, blocks=self.sink.finished()
         )
-        write_json_durably(self.root / MEASUREMENTS, measurements)
-        write_json_durably(self.root / MANIFEST, manifest.to_json())
-        shutil.rmtree(self.root / BUILDING, ignore_errors=True)
+        write_json_durably(root / MEASUREMENTS, measurements)
+        write_json_durably(root / MANIFEST, manifest.to_json())
+        shutil.rmtree(root / BUILDING, ignore_errors=True)
+        if root != self.out:
+            self.out.rename(self._old)
+            root.rename(self.out)
+            shutil.rmtree(self._old)
         self.finished = manifest
         return manifest
 
-    def _check_folder(self) -> None:
-        if not self.root.exists():
+    def start_afresh(self) -> None:
+        """Forget every finished block of this build."""
+        for name in self.sink.finished():
+            self.sink.forget(name)
+        self._sweep()
+
+    def _leave_nothing_useless(self, error: GscnetError) -> None:
+        """Input that cannot be used leaves nothing behind; work that another run can use stays."""
+        bad_input = isinstance(error, LakeError) and not self.resumed
+        if self.sink.finished() and not bad_input:
             return
-        if not self.root.is_dir():
-            raise StoreError(f"{self.root} is a file; the output must be a folder.")
-        ours = (self.root / MANIFEST).exists() or (self.root / BUILDING).exists()
-        if not ours and any(self.root.iterdir()):
+        with suppress(OSError):  # the user is to see the error itself
+            if self.sink.root != self.out or self._made_folder:
+                shutil.rmtree(self.sink.root)
+            else:
+                _empty(self.out)
+
+    def _finish_interrupted_swap(self) -> None:
+        if not self.out.exists() and (self._next / MANIFEST).exists():
+            self._next.rename(self.out)
+
+    def _check_folder(self) -> None:
+        if not self.out.exists():
+            return
+        if not self.out.is_dir():
+            raise StoreError(f"{self.out} is a file; the output must be a folder.")
+        ours = (self.out / MANIFEST).exists() or (self.out / BUILDING).exists()
+        if not ours and any(self.out.iterdir()):
             raise StoreError(
-                f"{self.root} holds files that are not this program's; choose an empty folder."
+                f"{self.out} holds files that are not this program's; choose an empty folder."
             )
 
     def _take_lock(self) -> None:
-        # beside the folder's content, not in .building: a commit removes that
-        self._lock = os.open(self.root, os.O_RDONLY)
+        self._lock = os.open(self.out, os.O_RDONLY)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            os.close(self._lock)
-            self._lock = None
+            self._release_lock()
             raise StoreError(
-                f"{self.root} is being built by another process; wait for it or stop it."
+                f"{self.out} is being built by another process; wait for it or stop it."
             ) from error
 
     def _release_lock(self) -> None:
@@ -248,100 +157,122 @@ class Build:
             self._lock = None
 
     def _find_what_is_there(self) -> None:
-        manifest = read_manifest(self.root)
-        if manifest is not None:
-            self._check_same(manifest)
-        if manifest is not None and manifest.recipe == self.recipe and not self._damaged(manifest):
-            shutil.rmtree(self.root / BUILDING, ignore_errors=True)
-            self.finished = manifest
-            return
-        if manifest is not None and manifest.recipe != self.recipe:
-            self._clear()
-        if manifest is None and not self._same_recipe_as_interrupted():
-            self._clear()
-        self._begin()
-
-    def _check_same(self, manifest: Manifest) -> None:
-        if manifest.kind != self.kind:
+        shutil.rmtree(self._old, ignore_errors=True)  # of a swap that was interrupted at its end
+        try:
+            manifest = read_manifest(self.out)
+        except DamagedBlockError as error:
+            warn(f"{error} Everything in {self.out} is built again.")
+            self._reopen()
+            manifest = None
+        if manifest is None:
+            self._begin()
+        elif manifest.kind != self.kind:
             raise StoreError(
-                f"{self.root} is a {manifest.kind} store; choose another folder for this."
+                f"{self.out} is a {manifest.kind} store; choose another folder for this."
             )
-        if manifest.recipe == self.recipe or self.overwrite:
-            return
-        keys = sorted(manifest.recipe.keys() | self.recipe.keys())
-        changed = [k for k in keys if manifest.recipe.get(k) != self.recipe.get(k)]
-        shown = "; ".join(
-            f"{k}: {_short(manifest.recipe.get(k))} there, {_short(self.recipe.get(k))} now"
-            for k in changed
-        )
-        raise StoreError(
-            f"{self.root} was built from something else ({shown}). "
-            "Choose another output folder, or pass --overwrite to replace it."
-        )
+        elif manifest.recipe != self.recipe:
+            self._begin_beside(manifest)
+        elif self._reopen_if_damaged(manifest):
+            self._begin()
+        else:
+            shutil.rmtree(self.out / BUILDING, ignore_errors=True)
+            shutil.rmtree(self._next, ignore_errors=True)
+            self.finished = manifest
 
-    def _damaged(self, manifest: Manifest) -> bool:
-        """Check every block; where some are damaged, keep records of the others and reopen."""
-        found = {
-            name: damage
-            for name, block in manifest.blocks.items()
-            if (damage := damage_of(self.root, name, block)) is not None
-        }
-        if not found:
+    def _reopen(self) -> None:
+        """Turn a finished artifact into an unfinished one, with the blocks recorded so far."""
+        # the recipe before the manifest goes: a folder with neither would not be known as ours
+        write_json_durably(self.out / _RECIPE, self.recipe)
+        (self.out / MANIFEST).unlink()
+        sync_folder(self.out)
+
+    def _reopen_if_damaged(self, manifest: Manifest) -> bool:
+        """Check every block; where some are damaged, keep the others and have those rebuilt."""
+        checked = {n: damage_of(self.out, n, block) for n, block in manifest.blocks.items()}
+        damages = [damage for damage in checked.values() if damage is not None]
+        if not damages:
             return False
-        for damage in found.values():
+        for damage in damages:
             warn(f"{damage}; it is being rebuilt.")
         for name, block in manifest.blocks.items():
-            if name not in found:
-                write_json_durably(self.sink._record(name), asdict(block))
-        write_json_durably(self.root / _RECIPE, self.recipe)
-        # only now: until the records stand, the manifest is what the next run needs
-        (self.root / MANIFEST).unlink()
-        sync_folder(self.root)
+            if checked[name] is None:
+                self.sink.record(name, block)
+        self._reopen()
         return True
 
-    def _same_recipe_as_interrupted(self) -> bool:
-        try:
-            return bool(read_json(self.root / _RECIPE) == self.recipe)
-        except (OSError, ValueError):
-            return False
+    def _begin_beside(self, standing: Manifest) -> None:
+        """Build next to a finished artifact of another recipe, which stays until the commit."""
+        if not self.overwrite:
+            raise StoreError(
+                f"{self.out} was built from something else "
+                f"({_differences(standing.recipe, self.recipe)}). "
+                "Choose another output folder, or pass --overwrite to replace it."
+            )
+        self.sink = BlockSink(self._next, self.sink.token)
+        self._begin()
 
-    def _clear(self) -> None:
-        # the manifest first: a reader must not see it while blocks vanish
-        (self.root / MANIFEST).unlink(missing_ok=True)
-        for path in self.root.iterdir():
+    def _begin(self) -> None:
+        """Go on with an interrupted build of this recipe, or start one."""
+        self._check_interrupted()
+        write_json_durably(self.sink.root / _RECIPE, self.recipe)
+        for name, block in self.sink.finished().items():
+            damage = damage_of(self.sink.root, name, block)
+            if damage is not None:
+                warn(f"{damage}; it is being rebuilt.")
+                self.sink.forget(name)
+        self._sweep()
+        kept = len(self.sink.finished())
+        self.resumed = kept > 0
+        if self.resumed:
+            say(f"  going on from {kept} finished blocks in {self.sink.root}")
+
+    def _check_interrupted(self) -> None:
+        """Refuse to throw away another recipe's unfinished work unasked."""
+        try:
+            other = read_json(self.sink.root / _RECIPE)
+        except (OSError, ValueError):
+            return
+        if other == self.recipe or self.overwrite:
+            return
+        if not BlockSink(self.sink.root, fingerprint([self.kind, other])[:16]).finished():
+            return
+        raise StoreError(
+            f"{self.out} holds unfinished work on something else "
+            f"({_differences(other, self.recipe)}). Run that command again to finish it, choose "
+            "another output folder, or pass --overwrite to start afresh."
+        )
+
+    def _sweep(self) -> None:
+        """Remove what no finished block of this build accounts for."""
+        root = self.sink.root
+        kept = {root / name for name in self.sink.finished()} | {root / _RECIPE}
+        ours = (*self.sink.folders, root / MEASURED)
+        for path in sorted(root.rglob("*"), reverse=True):  # what is in a folder before the folder
+            if path in kept or any(path.is_relative_to(folder) for folder in ours):
+                continue
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+                with suppress(OSError):  # not empty: something in it is kept
+                    path.rmdir()
             else:
                 path.unlink()
 
-    def _begin(self) -> None:
-        write_json_durably(self.root / _RECIPE, self.recipe)
-        shutil.rmtree(self.root / _TEMPORARY, ignore_errors=True)
-        for left_over in self.root.rglob(f".*{TEMPORARY}"):
-            left_over.unlink()
-        for name, block in self._finished_blocks().items():
-            damage = damage_of(self.root, name, block)
-            if damage is None:
-                self.resumed = True
-            else:
-                warn(f"{damage}; it is being rebuilt.")
-                self.sink._record(name).unlink()
-        if self.resumed:
-            say(f"  going on from {len(self._finished_blocks())} finished blocks in {self.root}")
 
-    def _finished_blocks(self) -> dict[str, BlockRecord]:
-        folder = self.root / _RECORDS
-        return {
-            path.relative_to(folder).as_posix().removesuffix(".json"): BlockRecord(
-                **read_json(path)
-            )
-            for path in sorted(folder.rglob("*.json"))
-        }
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
-def recipe_name(recipe: dict[str, Any]) -> str:
-    """A short name of a recipe, for folders that hold one artifact a recipe."""
-    return fingerprint(recipe)[:12]
+def _differences(there: Any, now: dict[str, Any]) -> str:
+    there = there if isinstance(there, dict) else {}
+    keys = sorted(there.keys() | now.keys())
+    return "; ".join(
+        f"{key}: {_short(there.get(key))} there, {_short(now.get(key))} now"
+        for key in keys
+        if there.get(key) != now.get(key)
+    )
 
 
 def _short(value: object) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyarrow import ArrowInvalid, fs
+from pyarrow import ArrowException, fs
 
 from pipeline.errors import ConfigError, LakeError
 
@@ -23,11 +23,11 @@ class SourceFile:
 def resolve(uri: str) -> tuple[Any, str]:
     """The pyarrow filesystem and the path within it that a URI or a local path names."""
     if "://" not in uri:
-        return fs.LocalFileSystem(), str(Path(uri).expanduser().absolute())
+        return fs.LocalFileSystem(), str(local_path(uri, "the lake").absolute())
     try:
         filesystem, path = fs.FileSystem.from_uri(uri)
-    except (ArrowInvalid, NotImplementedError) as error:
-        raise LakeError(f"{uri} is not a URI that can be read here ({error}).") from error
+    except (ArrowException, NotImplementedError, OSError, ValueError) as error:
+        raise LakeError(f"{uri!r} is not a URI that can be read here ({error}).") from error
     return filesystem, path
 
 
@@ -45,7 +45,7 @@ def list_parquet(uri: str) -> tuple[Any, list[SourceFile]]:
         if info.type == fs.FileType.File:
             return filesystem, [_source(info)]
         found = filesystem.get_file_info(fs.FileSelector(path, recursive=True))
-    except OSError as error:
+    except (OSError, ArrowException) as error:
         raise LakeError(f"{uri} cannot be read ({error}).") from error
     files = [
         _source(item)
@@ -63,7 +63,14 @@ def local_path(text: str, field: str) -> Path:
     """The local path that `text` names; `field` is named in the error for anything else."""
     if "://" in text:
         raise ConfigError(f"{field} must be a local path; {text} is not.")
-    return Path(text).expanduser()
+    try:
+        text.encode("utf-8")
+        path = Path(text).expanduser()
+    except (UnicodeEncodeError, RuntimeError) as error:
+        raise ConfigError(f"{field} must be a path in UTF-8; {text!r} is not ({error}).") from error
+    if not text.strip() or "\0" in text:
+        raise ConfigError(f"{field} must be a path, not {text!r}.")
+    return path
 
 
 def _source(info: Any) -> SourceFile:

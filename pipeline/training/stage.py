@@ -19,8 +19,9 @@ from pipeline.config import TrainConfig, default_batch_rows
 from pipeline.console import Progress, format_seconds, say
 from pipeline.measure import Phases
 from pipeline.models.saved import save_head
-from pipeline.storage.build import BlockSink, Build
+from pipeline.storage.build import Build
 from pipeline.storage.files import write_json_durably
+from pipeline.storage.sink import BlockSink
 from pipeline.training.group import Solo, WorkerGroup
 from pipeline.training.loop import HeadResult, Schedule, train_head
 from pipeline.training.rows import BasisReader, StoredBasis
@@ -28,7 +29,7 @@ from pipeline.training.splits import Split, linkx_splits
 from pipeline.training.summary import outcome, run_measurements, summarise
 from pipeline.training.tasks import HeadTask, check, pending, recipe, with_batch_rows
 
-Launch = Callable[[TrainConfig, Sequence[HeadTask]], None]
+Launch = Callable[[TrainConfig, Sequence[HeadTask], BlockSink], None]
 """Trains the tasks with any number of workers; each opens the basis and calls train_pending."""
 
 OpenBasis = Callable[[Path], StoredBasis]
@@ -62,20 +63,14 @@ def run_training(
         say(f"train: {len(tasks)} heads → {config.out}")
         with phases("launch"):
             if tasks and launch is None:
-                launch_inline(config, tasks, open_basis=lambda _: basis)
+                train_pending(config, tasks, build.sink, basis)
             elif tasks and launch is not None:
-                launch(config, tasks)
+                launch(config, tasks, build.sink)
         with phases("summarise"):
             facts = summarise(config, build.sink, basis)
-        build.commit(facts, run_measurements(config, tasks, basis, phases.seconds))
+        measured = run_measurements(config, tasks, basis, phases.seconds, build.sink.root)
+        build.commit(facts, measured)
     return outcome(config, reused=False)
-
-
-def launch_inline(
-    config: TrainConfig, tasks: Sequence[HeadTask], *, open_basis: OpenBasis = BasisStore.open
-) -> None:
-    """The Launch of one worker: this process."""
-    train_pending(config, tasks, BlockSink(config.out), open_basis(config.basis))
 
 
 def train_pending(

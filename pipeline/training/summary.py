@@ -14,8 +14,8 @@ from pipeline.config import HeadConfig, TrainConfig
 from pipeline.measure import machine
 from pipeline.models.head import LABELS
 from pipeline.storage.artifact import MEASUREMENTS
-from pipeline.storage.build import BlockSink
 from pipeline.storage.files import read_json
+from pipeline.storage.sink import BlockSink
 from pipeline.training.metrics import bootstrap_interval
 from pipeline.training.rows import StoredBasis
 from pipeline.training.tasks import HeadTask, all_tasks, protocol
@@ -79,6 +79,7 @@ def run_measurements(
     trained: Sequence[HeadTask],
     basis: StoredBasis,
     seconds: dict[str, float],
+    root: Path,
 ) -> dict[str, Any]:
     """Seconds and memory of the whole run, whose phases do not overlap.
 
@@ -87,9 +88,10 @@ def run_measurements(
         trained: what was trained now; other heads are from an interrupted run.
         basis: the input.
         seconds: the driver's phases check, launch and summarise.
+        root: where the heads' measurements are.
     """
-    heads = _measurements(config, all_tasks(config))
-    in_workers = sum(_seconds(m) for m in _measurements(config, trained))
+    heads = _measurements(root, all_tasks(config))
+    in_workers = sum(_seconds(m) for m in _measurements(root, trained))
     precompute = basis.measurements()
     return {
         "seconds": {
@@ -120,12 +122,12 @@ def run_measurements(
     }
 
 
-def _measurements(config: TrainConfig, tasks: Sequence[HeadTask]) -> list[dict[str, Any]]:
+def _measurements(root: Path, tasks: Sequence[HeadTask]) -> list[dict[str, Any]]:
     """Those of each task; a file lost in a crash leaves its task out."""
     found = []
     for task in tasks:
         try:
-            found.append(read_json(config.out / task.measurements))
+            found.append(read_json(root / task.measurements))
         except (FileNotFoundError, json.JSONDecodeError):
             continue
     return found
@@ -148,7 +150,7 @@ def outcome(config: TrainConfig, *, reused: bool) -> dict[str, Any]:
         measured = {}
     models = []
     for head, found in zip(config.heads, metrics["models"], strict=True):
-        heads = _measurements(config, [t for t in all_tasks(config) if t.head == head])
+        heads = _measurements(root, [t for t in all_tasks(config) if t.head == head])
         models.append(
             {
                 "model": head.model,

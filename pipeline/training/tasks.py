@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pipeline.config import HeadConfig, TrainConfig, default_batch_rows
-from pipeline.storage.build import BlockSink
+from pipeline.storage.artifact import MEASURED
+from pipeline.storage.sink import BlockSink
 from pipeline.training.rows import BasisReader, check_order
 from pipeline.training.splits import PROTOCOL, linkx_splits, warn_of_missing_classes
 
@@ -38,7 +39,7 @@ class HeadTask:
     @property
     def measurements(self) -> str:
         """The file, no block, that holds seconds and memory."""
-        return f"measurements/{self.name}.json"
+        return f"{MEASURED}/{self.name}.json"
 
     def seed(self, run_seed: int) -> int:
         """The seed of weights, order of rows and dropout: one a split, the same for each model."""

@@ -54,7 +54,7 @@ def test_too_wide_a_block_is_refused() -> None:
 
 @given(
     features=st.integers(1, 3000),
-    memory=st.integers(GIB // 4, 8 * GIB),
+    memory=st.integers(GIB // 2, 8 * GIB),
     workers=st.integers(0, 64),
     dtype=st.sampled_from(list(StoreDtype)),
 )

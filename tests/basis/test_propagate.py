@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.basis.propagate import propagate
-from pipeline.basis.store import BasisStore, hop_name, to_half
+from pipeline.basis.store import LAYOUT, BasisStore, hop_name, to_half
 from pipeline.config import PropagateConfig
 from pipeline.errors import ConfigError, DamagedBlockError, StoreError
 from pipeline.filters.gsc import GscFilter
+from pipeline.graph.store import GraphStore
 from pipeline.types import Operator, Span, StoreDtype
 from tests.lakes import (
     Floats,
@@ -179,7 +181,6 @@ def test_real_graph_against_sparse_products(tmp_path: Path, datasets: Path) -> N
     """Actor, with torch's sparse product as the peer."""
     from pipeline.config import IngestConfig
     from pipeline.graph.ingest import ingest
-    from pipeline.graph.store import GraphStore
 
     source = datasets / "actor"
     ingest(
@@ -223,7 +224,7 @@ def test_half_precision_keeps_eleven_bits(
 
 
 def test_to_half_of_zeros_and_extremes() -> None:
-    values = np.array([[0.0, 1e30, 1e-30], [0.0, -3e29, 2e-31]], dtype=np.float32)
+    values = np.array([[0.0, 3e38, 1e-30, 1e-38], [0.0, -3e37, 2e-31, -2e-39]], dtype=np.float32)
     half, scale = to_half(values)
     assert np.isfinite(half).all()
     np.testing.assert_allclose(half.astype(np.float32) * scale, values, rtol=2**-11)
@@ -271,7 +272,73 @@ def test_damaged_graph_is_named_not_used(tmp_path: Path) -> None:
     block.write_bytes(content)
     with pytest.raises(DamagedBlockError, match=r"features/0000.npy"):
         propagated(graph, tmp_path / "basis", 2)
-    assert not (tmp_path / "basis").exists()
+    with pytest.raises(StoreError, match="unfinished"):
+        BasisStore.open(tmp_path / "basis")
+
+
+def test_damaged_layout_is_never_guessed(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(4, 5))
+    basis = basis_of(tmp_path, [(0, 1), (2, 3)], x, 2, block_columns=1)
+    wanted = all_rows(basis)
+    (tmp_path / "basis" / LAYOUT).write_text("[]")
+    config = PropagateConfig(store=tmp_path / "graph", out=tmp_path / "basis", order=2)
+    propagate(config)
+    again = BasisStore.open(tmp_path / "basis")
+    assert again.blocks == [Span(0, 5)]
+    assert all_rows(again).tobytes() == wanted.tobytes()
+    assert {p.name for p in (tmp_path / "basis" / "hops" / "00").iterdir()} == {"00000-00005.npy"}
+
+
+def test_damaged_ids_are_named(tmp_path: Path) -> None:
+    basis_of(tmp_path, [(0, 1)], np.eye(2), 1)
+    for store, kind in (("graph", GraphStore), ("basis", BasisStore)):
+        path = tmp_path / store / "ids.npy"
+        content = bytearray(path.read_bytes())
+        content[-8] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(DamagedBlockError, match=r"ids\.npy"):
+            kind.open(tmp_path / store).ids()
+
+
+def test_too_little_memory_keeps_what_an_interrupted_run_finished(tmp_path: Path) -> None:
+    graph = ingested(write_lake(tmp_path / "lake", [(0, 1)], np.eye(4)), tmp_path / "graph")
+
+    def two_then_killed(function: Any, tasks: Any) -> Any:
+        for number, task in enumerate(tasks):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield task, function(task)
+
+    config = PropagateConfig(store=graph.root, out=tmp_path / "basis", order=1, block_columns=1)
+    with pytest.raises(KeyboardInterrupt):
+        propagate(config, two_then_killed)
+    with pytest.raises(ConfigError, match="too little"):
+        propagate(replace(config, memory=1 << 20))
+    done: list[Any] = []
+
+    def counted(function: Any, tasks: Any) -> Any:
+        for task in tasks:
+            done.append(task)
+            yield task, function(task)
+
+    propagate(config, counted)
+    assert len(done) == 2
+
+
+def test_values_past_float32_are_refused_with_their_column(tmp_path: Path) -> None:
+    x = np.ones((3, 2))
+    x[:, 1] = 3e38
+    graph = ingested(write_lake(tmp_path / "lake", [(0, 1), (0, 2)], x), tmp_path / "graph")
+    with pytest.raises(StoreError, match=r"Feature 1 .* hop 1"):
+        propagated(graph, tmp_path / "basis", 2)
+
+
+def test_same_values_in_other_blocks_are_the_same_basis(tmp_path: Path) -> None:
+    graph = ingested(write_lake(tmp_path / "lake", [(0, 1)], np.eye(4)), tmp_path / "graph")
+    one = propagated(graph, tmp_path / "one", 2, block_columns=1)
+    two = propagated(graph, tmp_path / "two", 2, block_columns=3)
+    assert one.content == two.content
+    assert one.content != propagated(graph, tmp_path / "three", 1).content
 
 
 def test_changed_graph_is_another_recipe(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 RAY = Path(sys.executable).parent / "ray"
@@ -64,12 +65,12 @@ def cluster(home: Path, cpus: int = 2) -> Iterator[Cluster]:
             address = f"http://127.0.0.1:{dashboard}"
             yield Cluster(f"127.0.0.1:{port}", address, environment)
         finally:
-            _end(head)
+            end(head)
 
 
-def _end(head: subprocess.Popen[bytes]) -> None:
-    """End the node and every process that it has started."""
-    started = _descendants(head.pid)
+def end(head: subprocess.Popen[Any]) -> None:
+    """Kill a process and every one that it has started, all at once."""
+    started = descendants(head.pid)
     head.kill()
     head.wait()
     for process in started:
@@ -77,7 +78,8 @@ def _end(head: subprocess.Popen[bytes]) -> None:
             os.kill(process, signal.SIGKILL)
 
 
-def _descendants(process: int) -> list[int]:
+def descendants(process: int) -> list[int]:
+    """The ids of the processes that `process` has started, directly or not."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)
     parents = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
     found, waiting = list[int](), [process]

@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +30,21 @@ from tests.lakes import tree_bytes
 
 ACTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
 LAST_ACTS = 5  # the commit
-KINDS = {"synth": "lake", "ingest": "graph", "propagate": "basis", "train": "run"}
+KINDS = {
+    "synth": "lake",
+    "ingest": "graph",
+    "propagate": "basis",
+    "train": "run",
+    "replace": "graph",
+}
 
 
 def stages(work: Path, out: Path) -> dict[str, Callable[[], Any]]:
     """The stages on the inputs in `work`, each writing to `out`."""
     return {
         "synth": lambda: synthesize(SynthConfig(like="pokec", scale=0.0005, out=out)),
-        "ingest": lambda: ingest(
-            IngestConfig(
-                edges=f"{work}/lake/edges",
-                nodes=f"{work}/lake/nodes",
-                out=out,
-                shard_entries=10_000,
-            )
-        ),
+        "ingest": lambda: ingest(graph_config(work, out)),
+        "replace": lambda: ingest(replace(graph_config(work, out), overwrite=True)),
         "propagate": lambda: propagate(
             PropagateConfig(store=work / "graph", out=out, order=2, block_columns=33)
         ),
@@ -52,11 +53,25 @@ def stages(work: Path, out: Path) -> dict[str, Callable[[], Any]]:
                 basis=work / "basis",
                 out=out,
                 heads=(HeadConfig(model="gscnet"), HeadConfig(model="mlp")),
-                splits=2,
-                epochs=2,
+                splits=1,
+                epochs=1,
             )
         ),
     }
+
+
+def graph_config(work: Path, out: Path) -> IngestConfig:
+    """How the graph is made of the lake in `work`."""
+    lake = work / "lake"
+    return IngestConfig(edges=f"{lake}/edges", nodes=f"{lake}/nodes", out=out, shard_entries=10_000)
+
+
+def prepare(stage: str, work: Path, out: Path) -> None:
+    """Nothing in the output's place or, for `replace`, another graph."""
+    for left in out.parent.glob(f"{out.name}*"):
+        shutil.rmtree(left)
+    if stage == "replace":
+        shutil.copytree(work / "other-graph", out)
 
 
 def run_in_child(
@@ -110,12 +125,15 @@ def main(stage: str, work: Path, reference: Path, moments: int) -> None:
     wanted = tree_bytes(reference)
     out = work / f"killed-{stage}"
     run = stages(work, out)[stage]
+    if stage == "replace":
+        ingest(replace(graph_config(work, work / "other-graph"), shard_entries=5_000))
+    prepare(stage, work, out)
     status, acts = run_in_child(run, out)
     assert status == 0, f"the undisturbed stage failed with status {status}"
     step = max(1, acts // moments) if moments else 1
     tried = sorted({*range(1, acts, step), *range(max(1, acts - LAST_ACTS), acts)})
     for number in tried:
-        shutil.rmtree(out)
+        prepare(stage, work, out)
         status, _ = run_in_child(run, out, number)
         assert os.WIFSIGNALED(status), f"act {number}: the stage ended with status {status}"
         check_readers(out, KINDS[stage])
@@ -124,6 +142,7 @@ def main(stage: str, work: Path, reference: Path, moments: int) -> None:
         found = tree_bytes(out)
         differing = [n for n in wanted.keys() | found.keys() if wanted.get(n) != found.get(n)]
         assert not differing, f"killed at act {number}, the rerun differs in {differing}"
+        assert [p.name for p in work.glob(f"{out.name}*")] == [out.name], f"left at act {number}"
     print(len(tried))
 
 

@@ -17,7 +17,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every stage run to its end."""
     work = tmp_path_factory.mktemp("undisturbed")
     for stage, kind in KINDS.items():
-        stages(work, work / kind)[stage]()
+        if stage != "replace":  # ends in the same graph as ingest
+            stages(work, work / kind)[stage]()
     return work
 
 

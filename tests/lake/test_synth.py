@@ -275,7 +275,7 @@ def test_finished_lake_is_reused(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (first["reused"], again["reused"]) == (False, True)
     for key in ("nodes", "edges", "features", "classes", "outputs"):
         assert first[key] == again[key]
-    assert "nothing to do" in capsys.readouterr().err
+    assert "reused" in capsys.readouterr().err
 
 
 def test_damaged_file_alone_is_made_again(tmp_path: Path) -> None:

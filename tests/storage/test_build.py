@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import ConfigError, DamagedBlockError, StoreError
+from pipeline.errors import ConfigError, DamagedBlockError, LakeError, StoreError
 from pipeline.storage.artifact import MANIFEST, Artifact
 from pipeline.storage.build import Build
 from tests.lakes import tree_bytes
@@ -63,13 +64,13 @@ def test_rows_appended_one_by_one_equal_one_array(tmp_path: Path) -> None:
 
 
 def test_interrupted_build_goes_on(tmp_path: Path) -> None:
-    def interrupted() -> None:
+    def killed() -> None:
         with Build(tmp_path / "out", "graph", RECIPE) as build:
             build.sink.array("a.npy", np.arange(12, dtype=np.float32).reshape(3, 4))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
+        killed()
     with pytest.raises(StoreError, match="unfinished"):
         Artifact.open(tmp_path / "out", "graph")
     assert make(tmp_path / "out") == ["deep/b.npy", "c.json"]
@@ -77,29 +78,72 @@ def test_interrupted_build_goes_on(tmp_path: Path) -> None:
     assert tree_bytes(tmp_path / "out") == tree_bytes(tmp_path / "undisturbed")
 
 
-def test_interrupted_build_of_another_recipe_starts_afresh(tmp_path: Path) -> None:
-    def interrupted() -> None:
-        with Build(tmp_path / "out", "graph", {"input": "other"}) as build:
-            build.sink.array("stale.npy", np.zeros(3))
-            raise KeyboardInterrupt
+def interrupted(out: Path, recipe: dict[str, Any], error: BaseException, **options: Any) -> None:
+    """A build that ends with `error` after its first block."""
+    with suppress(type(error)), Build(out, "graph", recipe, **options) as build:
+        build.sink.array("first.npy", np.zeros(3))
+        raise error
 
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    make(tmp_path / "out")
-    assert not (tmp_path / "out" / "stale.npy").exists()
+
+def test_unfinished_work_on_something_else_is_not_thrown_away_unasked(tmp_path: Path) -> None:
+    interrupted(tmp_path / "out", {"input": "other"}, KeyboardInterrupt())
+    with pytest.raises(StoreError, match="unfinished work on something else"):
+        make(tmp_path / "out")
+    assert (tmp_path / "out" / "first.npy").exists()
+    make(tmp_path / "out", overwrite=True)
     make(tmp_path / "undisturbed")
     assert tree_bytes(tmp_path / "out") == tree_bytes(tmp_path / "undisturbed")
 
 
 def test_unusable_input_leaves_nothing(tmp_path: Path) -> None:
-    def refused() -> None:
-        with Build(tmp_path / "out", "graph", RECIPE) as build:
-            build.sink.array("a.npy", np.zeros(3))
-            raise ConfigError("a sentence")
-
-    with pytest.raises(ConfigError):
-        refused()
+    interrupted(tmp_path / "out", RECIPE, LakeError("row 7 is bad"))
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine").mkdir()
+    interrupted(tmp_path / "mine", RECIPE, LakeError("row 7 is bad"))
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_other_errors_keep_finished_blocks(tmp_path: Path) -> None:
+    interrupted(tmp_path / "out", RECIPE, ConfigError("too little memory"))
+    with Build(tmp_path / "out", "graph", RECIPE) as build:
+        assert build.resumed
+        assert build.sink.has("first.npy")
+    # nor does bad input in a run that only goes on
+    interrupted(tmp_path / "out", RECIPE, LakeError("row 7 is bad"))
+    assert (tmp_path / "out" / "first.npy").exists()
+
+
+def test_failed_replacement_leaves_the_old_artifact(tmp_path: Path) -> None:
+    make(tmp_path / "out")
+    before = tree_bytes(tmp_path / "out")
+    other = {**RECIPE, "order": 4}
+    interrupted(tmp_path / "out", other, LakeError("row 7 is bad"), overwrite=True)
+    assert tree_bytes(tmp_path / "out") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_replacement_goes_on_after_a_crash_then_takes_the_place(tmp_path: Path) -> None:
+    make(tmp_path / "out")
+    before = tree_bytes(tmp_path / "out")
+    other = {**RECIPE, "order": 4}
+    interrupted(tmp_path / "out", other, KeyboardInterrupt(), overwrite=True)
+    assert tree_bytes(tmp_path / "out") == before
+    with Build(tmp_path / "out", "graph", other, overwrite=True) as build:
+        assert build.sink.has("first.npy")
+        build.commit({}, {})
+    assert Artifact.open(tmp_path / "out", "graph").manifest.recipe == other
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_straggler_of_an_earlier_build_does_not_count(tmp_path: Path) -> None:
+    with Build(tmp_path / "out", "graph", {"input": "old"}) as old:
+        straggler = old.sink
+    with Build(tmp_path / "out", "graph", RECIPE) as build:
+        straggler.array("a.npy", np.zeros(3))
+        assert not build.sink.has("a.npy")
+        build.sink.array("a.npy", np.ones(3))
+        manifest = build.commit({}, {})
+    assert list(manifest.blocks) == ["a.npy"]
 
 
 @settings(deadline=None, max_examples=40)
@@ -135,19 +179,27 @@ def test_missing_or_short_block_is_rebuilt(
     assert "b.npy" in capsys.readouterr().err
 
 
-def test_edited_manifest_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("harm", ["edited", "truncated"])
+def test_damaged_manifest_is_noticed_and_rebuilt(tmp_path: Path, harm: str) -> None:
     make(tmp_path / "out")
+    before = tree_bytes(tmp_path / "out")
     path = tmp_path / "out" / MANIFEST
-    path.write_text(path.read_text().replace('"nodes": 3', '"nodes": 4'))
+    text = path.read_text()
+    path.write_text(text.replace('"nodes": 3', '"nodes": 4') if harm == "edited" else text[:90])
     with pytest.raises(DamagedBlockError, match=MANIFEST):
         Artifact.open(tmp_path / "out", "graph")
+    assert len(make(tmp_path / "out")) == 3
+    assert tree_bytes(tmp_path / "out") == before
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "gscnet.graph"}'])
-def test_unreadable_manifest_is_a_sentence(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "a web app"}'])
+def test_manifest_of_another_program_is_left_alone(tmp_path: Path, text: str) -> None:
     (tmp_path / MANIFEST).write_text(text)
     with pytest.raises(StoreError, match=MANIFEST):
         Artifact.open(tmp_path, "graph")
+    with pytest.raises(StoreError, match=MANIFEST):
+        make(tmp_path, overwrite=True)
+    assert (tmp_path / MANIFEST).read_text() == text
 
 
 def test_newer_format_is_refused(tmp_path: Path) -> None:

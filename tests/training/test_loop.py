@@ -15,7 +15,7 @@ from pipeline.training.loop import HeadResult, OnEpoch, Schedule, train_head
 from pipeline.training.splits import linkx_splits
 from tests.training.fakes import FakeBasis, run_workers, toy_basis
 
-GSCNET = HeadConfig(model="gscnet", K1=2, K2=1, hidden=16, lr=0.02, dropout=0.3)
+GSCNET = HeadConfig(model="gscnet", filter_lr=0.01, K1=2, K2=1, hidden=16, lr=0.02, dropout=0.3)
 MLP = HeadConfig(model="mlp", hidden=16, lr=0.02)
 
 

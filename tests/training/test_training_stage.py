@@ -15,12 +15,12 @@ from pipeline.config import HeadConfig, TrainConfig
 from pipeline.errors import ConfigError, StoreError
 from pipeline.models.saved import load_head
 from pipeline.storage.artifact import Artifact
-from pipeline.storage.build import BlockSink
 from pipeline.storage.files import read_json
+from pipeline.storage.sink import BlockSink
 from pipeline.training import stage
 from pipeline.training.loop import train_head
 from pipeline.training.splits import linkx_splits
-from pipeline.training.stage import launch_inline, run_training, train_pending
+from pipeline.training.stage import run_training, train_pending
 from pipeline.training.tasks import HeadTask, recipe
 from tests.training.fakes import FakeBasis, run_workers, toy_basis
 
@@ -184,13 +184,61 @@ def test_interrupted_run_goes_on_to_the_same_bytes(
 
     trained: list[str] = []
 
-    def launch(config: TrainConfig, tasks: Sequence[HeadTask]) -> None:
+    def launch(config: TrainConfig, tasks: Sequence[HeadTask], sink: BlockSink) -> None:
         trained.extend(task.name for task in tasks)
-        launch_inline(config, tasks, open_basis=lambda _: toy_basis())
+        train_pending(config, tasks, sink, toy_basis())
 
     run_training(config, launch, open_basis=lambda _: toy_basis())
     assert trained == ["gscnet-split1", "mlp-split0", "mlp-split1"]
     assert blocks(config.out) == blocks(tmp_path / "whole")
+
+
+def test_an_error_keeps_the_heads_that_are_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = list[int]()
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        started.append(1)
+        if len(started) == 3:
+            raise ConfigError("The loss is not finite.")
+        return train_head(*args, **kwargs)
+
+    config = make_config(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "train_head", failing)
+        with pytest.raises(ConfigError):
+            run(config)
+    monkeypatch.setattr(stage, "train_head", failing)
+    run(config)
+    assert len(started) == 5  # two, the failure, and the two that were left
+
+
+def test_replaced_run_stands_until_the_new_one_is_finished(tmp_path: Path) -> None:
+    config = make_config(tmp_path / "run")
+    run(config)
+    before = blocks(config.out)
+    changed = replace(config, epochs=2, overwrite=True)
+
+    def killed(config: TrainConfig, tasks: Sequence[HeadTask], sink: BlockSink) -> None:
+        train_pending(config, tasks[:2], sink, toy_basis())
+        assert blocks(config.out) == before
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_training(changed, killed, open_basis=lambda _: toy_basis())
+    assert blocks(config.out) == before
+    trained: list[str] = []
+
+    def launch(config: TrainConfig, tasks: Sequence[HeadTask], sink: BlockSink) -> None:
+        trained.extend(task.name for task in tasks)
+        train_pending(config, tasks, sink, toy_basis())
+
+    result = run_training(changed, launch, open_basis=lambda _: toy_basis())
+    assert trained == ["mlp-split0", "mlp-split1"]
+    assert read_json(config.out / "heads/gscnet-split0.json")["epochs"] == 2
+    assert result["outputs"]["run"] == str(config.out)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_damaged_head_is_trained_again(tmp_path: Path) -> None:
@@ -205,8 +253,7 @@ def test_damaged_head_is_trained_again(tmp_path: Path) -> None:
 def test_several_workers_write_one_run(tmp_path: Path) -> None:
     run(make_config(tmp_path / "alone"))
 
-    def launch(config: TrainConfig, tasks: Sequence[HeadTask]) -> None:
-        sink = BlockSink(config.out)
+    def launch(config: TrainConfig, tasks: Sequence[HeadTask], sink: BlockSink) -> None:
         run_workers(2, lambda group: train_pending(config, tasks, sink, toy_basis(), group))
 
     config = make_config(tmp_path / "together")
@@ -220,7 +267,7 @@ def test_several_workers_write_one_run(tmp_path: Path) -> None:
 
 
 def _refused(out: Path, basis: FakeBasis, **changes: Any) -> None:
-    def launch(config: TrainConfig, tasks: Sequence[HeadTask]) -> None:
+    def launch(config: TrainConfig, tasks: Sequence[HeadTask], sink: BlockSink) -> None:
         raise AssertionError("a worker was started")
 
     run_training(make_config(out, **changes), launch, open_basis=lambda _: basis)
