@@ -48,7 +48,7 @@ def launch_on_ray(workers: int) -> Launch:
     return launch
 
 
-def raise_what_the_user_can_mend(error: TrainingFailedError) -> None:
+def raise_what_the_user_can_mend(error: Exception) -> None:
     """Raise the workers' own error where it is a sentence for the user."""
     failures = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
     for failure in failures:
