@@ -72,7 +72,7 @@ def end(head: subprocess.Popen[Any]) -> None:
     """Kill a process and every one that it has started, all at once."""
     started = descendants(head.pid)
     head.kill()
-    head.wait()
+    head.communicate()
     for process in started:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
