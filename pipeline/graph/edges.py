@@ -34,9 +34,8 @@ from pipeline.types import Array, IntArray, Span, TaskRunner
 
 EDGES: Final = "edges.json"
 """The block that counts what was read and says how rows are cut into shards."""
-_RUN_ROWS: Final = 8_000_000
+_RUN_ROWS: Final = 6_000_000
 _SHIFT: Final = np.int64(32)
-_LOW: Final = np.int64(2**32 - 1)
 
 Entries = npt.NDArray[np.int64]
 
@@ -92,7 +91,8 @@ class ShardTask:
 
     index: int
     rows: Span
-    runs: tuple[Path, ...]
+    parts: tuple[tuple[Path, Span], ...]
+    """Its entries in each run."""
     sink: BlockSink
 
 
@@ -126,14 +126,25 @@ def ingest_edges(
             counts += map_array(task.counts)
         spans = [[span.start, span.stop] for span in cut_shards(counts, shard_entries)]
         sink.json(EDGES, {"edge_rows": table.rows, "self_loops": loops, "shards": spans})
-    spans_by_index = shard_spans(sink)
-    shard_tasks = [
-        ShardTask(index, spans_by_index[index], tuple(runs), sink)
-        for index in _missing_shards(sink)
-    ]
+    shard_tasks = _shard_tasks(runs, sink)
     with Progress("shards", len(shard_tasks), "shards") as progress:
         for _ in run_tasks(write_shard, shard_tasks):
             progress.advance()
+
+
+def _shard_tasks(runs: list[Path], sink: BlockSink) -> list[ShardTask]:
+    spans = shard_spans(sink)
+    parts: list[list[tuple[Path, Span]]] = [[] for _ in spans]
+    first_entries = [np.int64(span.start) << _SHIFT for span in spans]
+    for path in runs:
+        run = map_array(path)
+        for part, (a, b) in zip(
+            parts, pairwise([*np.searchsorted(run, first_entries), len(run)]), strict=True
+        ):
+            part.append((path, Span(int(a), int(b))))
+    return [
+        ShardTask(index, spans[index], tuple(parts[index]), sink) for index in _missing_shards(sink)
+    ]
 
 
 def _missing_shards(sink: BlockSink) -> list[int]:
@@ -151,13 +162,11 @@ def write_runs(task: RunTask) -> tuple[int, int]:
         return note["runs"], note["self_loops"]
     counts = np.zeros(task.nodes, dtype=np.int64)
     runs = loops = 0
-    for a, b in _edges_in_portions(task):
-        kept = a != b
-        loops += int(len(kept) - kept.sum())
-        a, b = a[kept], b[kept]
-        counts += np.bincount(a, minlength=task.nodes) + np.bincount(b, minlength=task.nodes)
-        entries = _sorted_distinct([(a << _SHIFT) | b, (b << _SHIFT) | a])
-        _save(task.run(runs), entries)
+    for pieces, found in _entries_in_portions(task):
+        loops += found
+        for piece in pieces:
+            counts += np.bincount(piece >> _SHIFT, minlength=task.nodes)
+        _save(task.run(runs), _sorted_distinct(pieces))
         runs += 1
     _save(task.counts, counts)
     # the note last: it vouches for the files
@@ -167,19 +176,12 @@ def write_runs(task: RunTask) -> tuple[int, int]:
 
 def write_shard(task: ShardTask) -> None:
     """Round 2: one CSR shard from its part of every run."""
-    ends = [np.int64(task.rows.start) << _SHIFT, np.int64(task.rows.stop) << _SHIFT]
-    pieces: list[Array] = []
-    for path in task.runs:
-        run = map_array(path)
-        start, stop = np.searchsorted(run, ends)
-        pieces.append(run[start:stop])
-    entries = _sorted_distinct(pieces)
-    rows = (entries >> _SHIFT) - task.rows.start
-    indptr = np.zeros(len(task.rows) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=len(task.rows)), out=indptr[1:])
+    entries = _sorted_distinct([_load(path, part) for path, part in task.parts])
+    row_starts = np.arange(task.rows.start, task.rows.stop + 1, dtype=np.int64) << _SHIFT
+    indptr = np.searchsorted(entries, row_starts).astype(np.int64)
     pointer_name, index_name = shard_names(task.index)
     task.sink.array(pointer_name, indptr)
-    task.sink.array(index_name, (entries & _LOW).astype(np.int32))
+    task.sink.array(index_name, entries.astype(np.int32))  # keeps the low half: the column
 
 
 def _group_runs(table: Table) -> list[tuple[RowGroup, ...]]:
@@ -195,19 +197,26 @@ def _group_runs(table: Table) -> list[tuple[RowGroup, ...]]:
     return [tuple(groups) for groups in tasks]
 
 
-def _edges_in_portions(task: RunTask) -> Iterator[tuple[IntArray, IntArray]]:
-    """Dense ends of the task's edges, about _RUN_ROWS at a time however large a row group is."""
+def _entries_in_portions(task: RunTask) -> Iterator[tuple[list[Entries], int]]:
+    """Entries of both directions and the number of self-loops left out.
+
+    About _RUN_ROWS edges at a time, however large a row group is.
+    """
     ids = IdMap(read_ids(task.sink.root / read_json(task.sink.root / NODES)["ids"]))
-    portion: list[list[IntArray]] = []
-    rows = 0
+    pieces: list[Entries] = []
+    rows = loops = 0
     for batch in task.table.batches(task.groups):
-        portion.append([_dense_ends(batch, name, ids) for name in (task.src, task.dst)])
+        a, b = (_dense_ends(batch, name, ids) for name in (task.src, task.dst))
+        kept = a != b
+        loops += int(len(kept) - kept.sum())
+        a, b = a[kept], b[kept]
+        pieces += [(a << _SHIFT) | b, (b << _SHIFT) | a]
         rows += batch.data.num_rows
         if rows >= _RUN_ROWS:
-            yield np.concatenate([p[0] for p in portion]), np.concatenate([p[1] for p in portion])
-            portion, rows = [], 0
-    if portion:
-        yield np.concatenate([p[0] for p in portion]), np.concatenate([p[1] for p in portion])
+            yield pieces, loops
+            pieces, rows, loops = [], 0, 0
+    if rows:
+        yield pieces, loops
 
 
 def _dense_ends(batch: Batch, name: str, ids: IdMap) -> IntArray:
@@ -227,12 +236,23 @@ def _dense_ends(batch: Batch, name: str, ids: IdMap) -> IntArray:
 
 
 def _sorted_distinct(pieces: list[Array]) -> Entries:
+    """All entries, each once, in order. Empties `pieces`: they need not stay in memory."""
     entries = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
+    pieces.clear()
     entries.sort()
     distinct = np.empty(len(entries), dtype=bool)
     distinct[:1] = True
     np.not_equal(entries[1:], entries[:-1], out=distinct[1:])
     return entries[distinct]
+
+
+def _load(path: Path, part: Span) -> Entries:
+    """Some entries of a run, read rather than mapped: mapped pages would count as memory."""
+    with path.open("rb") as file:
+        header = np.lib.format.read_magic(file)
+        assert header == (1, 0), header
+        np.lib.format.read_array_header_1_0(file)
+        return np.fromfile(file, dtype=np.int64, count=len(part), offset=8 * part.start)
 
 
 def _save(path: Path, array: Array) -> None:
