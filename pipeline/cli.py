@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -164,18 +165,8 @@ def _report(options: argparse.Namespace) -> Outcome:
 
 def head_config(name: str, options: argparse.Namespace) -> HeadConfig:
     """The head of model `name` from the options of `add_head_options`."""
-    return HeadConfig(
-        model=name,
-        K1=options.K1,
-        K2=options.K2,
-        hidden=options.hidden,
-        layers=options.layers,
-        lr=options.lr,
-        filter_lr=options.filter_lr,
-        weight_decay=options.weight_decay,
-        filter_weight_decay=options.filter_weight_decay,
-        dropout=options.dropout,
-    )
+    settings = {f.name: getattr(options, f.name) for f in fields(HeadConfig) if f.name != "model"}
+    return HeadConfig(model=name, **settings)
 
 
 def parse_bytes(text: str) -> int:
@@ -237,6 +228,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, but not those that say nothing."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default is None or action.default is False:
+            return action.help
+        return super()._get_help_string(action)
+
+
 def _verb(
     verbs: Any, name: str, run: Callable[[argparse.Namespace], Outcome], about: str
 ) -> argparse.ArgumentParser:
@@ -244,7 +244,7 @@ def _verb(
         name,
         help=about,
         description=f"{about[0].upper()}{about[1:]}.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     verb.set_defaults(run=run)
     verb.add_argument(
@@ -308,7 +308,7 @@ def _train_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("basis", metavar="BASIS", help="the folder that `propagate` wrote")
     _common(verb, "the run's folder")
     verb.add_argument(
-        "--models", type=_names, default=list(MODELS), help="names, separated by commas"
+        "--models", type=_names, default=",".join(MODELS), help="names, separated by commas"
     )
     verb.add_argument("--splits", type=int, default=5, help="random 50/25/25 splits")
     verb.add_argument("--seed", type=_count, default=0, help="of everything random")
@@ -325,27 +325,22 @@ def _train_options(verb: argparse.ArgumentParser) -> None:
 
 def add_head_options(verb: argparse.ArgumentParser, defaults: HeadConfig) -> None:
     """The options of a head's architecture and optimiser."""
+    abouts = {
+        "K1": "degree of the positive part",
+        "K2": "degree of the negative part",
+        "hidden": "width of the hidden layers",
+        "layers": "linear layers",
+        "lr": "learning rate of the MLP",
+        "filter_lr": "learning rate of α and β",
+        "weight_decay": "of the MLP",
+        "filter_weight_decay": "of α and β",
+        "dropout": "before each linear layer",
+    }
     head = verb.add_argument_group("the heads")
-    head.add_argument("--K1", type=int, default=defaults.K1, help="degree of the positive part")
-    head.add_argument("--K2", type=int, default=defaults.K2, help="degree of the negative part")
-    head.add_argument("--hidden", type=int, default=defaults.hidden, help="width")
-    head.add_argument("--layers", type=int, default=defaults.layers, help="linear layers")
-    head.add_argument("--lr", type=float, default=defaults.lr, help="learning rate of the MLP")
-    head.add_argument(
-        "--filter-lr", type=float, default=defaults.filter_lr, help="learning rate of α and β"
-    )
-    head.add_argument(
-        "--weight-decay", type=float, default=defaults.weight_decay, help="of the MLP"
-    )
-    head.add_argument(
-        "--filter-weight-decay",
-        type=float,
-        default=defaults.filter_weight_decay,
-        help="of α and β",
-    )
-    head.add_argument(
-        "--dropout", type=float, default=defaults.dropout, help="before each linear layer"
-    )
+    for name, about in abouts.items():
+        default = getattr(defaults, name)
+        flag = f"--{name.replace('_', '-')}"
+        head.add_argument(flag, type=type(default), default=default, help=about)
 
 
 def _resource_options(verb: argparse.ArgumentParser) -> None:

@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.basis.propagate import propagate
-from pipeline.cli import add_column_options, add_head_options, guarded, head_config
+from pipeline.cli import (
+    HelpFormatter,
+    add_column_options,
+    add_head_options,
+    guarded,
+    head_config,
+)
 from pipeline.config import (
     MODELS,
     GraphShape,
@@ -158,7 +164,7 @@ def _parser(defaults: JobDefaults, about: str) -> argparse.ArgumentParser:
         epilog="Finished stages are reused when the job is run again; stages whose input or "
         "options have changed are built anew. On a cluster, --work must be on a disk that all "
         "nodes share.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     data = parser.add_argument_group("the data: a lake of your own, or a generated one")
     data.add_argument("--edges", metavar="URI", help="edge table: a Parquet file or folder")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -13,14 +14,15 @@ import ray
 from pipeline.cluster.runner import RayRunner
 from pipeline.cluster.training import launch_on_ray
 from pipeline.console import say
-from pipeline.errors import ConfigError
+from pipeline.errors import ClusterError, ConfigError
 from pipeline.workers import Workers
 
-_QUIET: Final = {
+_SETTINGS: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # prints every line of a worker twice
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # it prints every line of a worker twice
 }
+_ANSWER_SECONDS: Final = 10
+_LOCAL_SETTINGS: Final = {"RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}  # this machine stays
 
 
 @contextmanager
@@ -47,10 +49,11 @@ def ray_session(workers: int) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
     address = os.environ.get("RAY_ADDRESS")
+    for name, value in (_SETTINGS if address else _SETTINGS | _LOCAL_SETTINGS).items():
+        os.environ.setdefault(name, value)
     if address:
+        check_answers(address)
         ray.init(address=address, logging_level=logging.WARNING)
     else:
         # that authentication is on needs no warning
@@ -67,6 +70,24 @@ def ray_session(workers: int) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def check_answers(address: str) -> None:
+    """Refuse an address HOST:PORT where nobody listens: Ray itself would try for minutes.
+
+    Raises:
+        ClusterError: nobody does.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdigit():
+        return  # auto, or a URI: Ray knows what to do
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(
+            f"No Ray cluster answers at {address} (RAY_ADDRESS): {error.strerror or error}. Start "
+            "it, or unset RAY_ADDRESS to use one of this machine's own."
+        ) from error
 
 
 def share_cpus(nodes: Sequence[int], workers: int, threads: int | None) -> int:

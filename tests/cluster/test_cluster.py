@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ray.train import ControllerError, WorkerGroupError
 
-from pipeline.cluster.session import share_cpus
+from pipeline.cluster.session import check_answers, share_cpus
 from pipeline.cluster.training import raise_what_the_user_can_mend
-from pipeline.errors import ConfigError
+from pipeline.errors import ClusterError, ConfigError
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,13 @@ def test_workers_own_sentence_is_raised_and_nothing_else() -> None:
         )
     raise_what_the_user_can_mend(WorkerGroupError("…", {0: RuntimeError("gone")}))
     raise_what_the_user_can_mend(ControllerError(RuntimeError("gone")))
+
+
+def test_address_where_nobody_listens_is_refused_at_once() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening
+        with pytest.raises(ClusterError, match="No Ray cluster answers at 127"):
+            check_answers(f"127.0.0.1:{taken.getsockname()[1]}")
+        taken.listen()
+        check_answers(f"127.0.0.1:{taken.getsockname()[1]}")
+    check_answers("auto")
