@@ -7,14 +7,11 @@ Exit codes: 0 done, 2 for input that cannot be used (one sentence on stderr), 13
 from __future__ import annotations
 
 import argparse
-import errno
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pipeline
 from pipeline.config import (
@@ -25,39 +22,28 @@ from pipeline.config import (
     SynthConfig,
     TrainConfig,
 )
-from pipeline.console import say
-from pipeline.errors import GscnetError
+from pipeline.console import guarded
+from pipeline.options import (
+    HelpFormatter,
+    add_column_options,
+    add_head_options,
+    add_resource_options,
+    count,
+    head_config,
+    model_names,
+    positive,
+)
 from pipeline.storage.uri import local_path
 from pipeline.types import Operator, StoreDtype
 from pipeline.workers import open_workers
 
 Outcome = dict[str, Any]
-_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     options = _parser().parse_args(argv)
     return guarded(lambda: _run(options))
-
-
-def guarded(action: Callable[[], int]) -> int:
-    """Run `action`; errors that a user can mend become one sentence and exit code 2."""
-    try:
-        return action()
-    except GscnetError as error:
-        say(f"error: {error}")
-    except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        advice = " Make room and run it again: finished work is kept."
-        say(
-            f"error: {error.strerror or error}{where}."
-            f"{advice if error.errno in (errno.ENOSPC, errno.EDQUOT) else ''}"
-        )
-    except KeyboardInterrupt:
-        say("interrupted; run the same command again to go on.")
-        return 130
-    return 2
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -163,51 +149,8 @@ def _report(options: argparse.Namespace) -> Outcome:
     }
 
 
-def head_config(name: str, options: argparse.Namespace) -> HeadConfig:
-    """The head of model `name` from the options of `add_head_options`."""
-    settings = {f.name: getattr(options, f.name) for f in fields(HeadConfig) if f.name != "model"}
-    return HeadConfig(model=name, **settings)
-
-
-def parse_bytes(text: str) -> int:
-    """'4GiB' → 4294967296; plain numbers are bytes."""
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmg]i?)?b?\s*", text.lower())
-    try:
-        return int(float(found[1]) * _UNITS[found[2] or ""]) if found else _refuse(text)
-    except (ValueError, OverflowError):
-        return _refuse(text)
-
-
-def _refuse(text: str) -> int:
-    raise argparse.ArgumentTypeError(f"{text!r} is not an amount of memory such as 4GiB or 500MB")
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in MODELS]
-    if unknown or not names:
-        raise argparse.ArgumentTypeError(
-            f"{', '.join(unknown) or text!r} is not a model; there are {', '.join(MODELS)}"
-        )
-    return names
-
-
 def _folder(text: str, field: str) -> Path:
     return local_path(text, field).absolute()
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{value} is below 0")
-    return value
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is below 1")
-    return value
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -226,15 +169,6 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("run_folder", metavar="RUN", help="the folder that `train` wrote")
     report.add_argument("--out", help="where to write the page (default: RUN/report.html)")
     return parser
-
-
-class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, but not those that say nothing."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default is None or action.default is False:
-            return action.help
-        return super()._get_help_string(action)
 
 
 def _verb(
@@ -256,7 +190,7 @@ def _verb(
 def _common(verb: argparse.ArgumentParser, out: str) -> None:
     verb.add_argument("--out", required=True, help=out)
     verb.add_argument(
-        "--workers", type=_count, default=0, help="Ray workers; 0 works in this process, no Ray"
+        "--workers", type=count, default=0, help="Ray workers; 0 works in this process, no Ray"
     )
     verb.add_argument(
         "--overwrite",
@@ -269,7 +203,7 @@ def _synth_options(verb: argparse.ArgumentParser) -> None:
     _common(verb, "the lake's folder")
     verb.add_argument("--like", choices=("wiki", "pokec"), required=True, help="whose shape")
     verb.add_argument("--scale", type=float, default=1.0, help="share of the real graph's size")
-    verb.add_argument("--seed", type=_count, default=0, help="of everything random")
+    verb.add_argument("--seed", type=count, default=0, help="of everything random")
 
 
 def _ingest_options(verb: argparse.ArgumentParser) -> None:
@@ -279,19 +213,10 @@ def _ingest_options(verb: argparse.ArgumentParser) -> None:
     add_column_options(verb)
 
 
-def add_column_options(verb: argparse._ActionsContainer) -> None:
-    """The options that name the columns of the lake's tables."""
-    verb.add_argument("--src", default="src", help="edge column: one end")
-    verb.add_argument("--dst", default="dst", help="edge column: the other end")
-    verb.add_argument("--id", default="id", help="node column: the id")
-    verb.add_argument("--features", default="x", help="node column: list of numbers")
-    verb.add_argument("--label", default="y", help="node column: class; null or -1 is unlabelled")
-
-
 def _propagate_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("store", metavar="STORE", help="the folder that `ingest` wrote")
     _common(verb, "the basis's folder")
-    verb.add_argument("--order", type=_count, required=True, metavar="K", help="the highest hop")
+    verb.add_argument("--order", type=count, required=True, metavar="K", help="the highest hop")
     verb.add_argument(
         "--operator", choices=list(Operator), default="sym", help="P, or P with self-loops"
     )
@@ -299,19 +224,19 @@ def _propagate_options(verb: argparse.ArgumentParser) -> None:
         "--dtype", choices=list(StoreDtype), default="float32", help="what the basis is stored as"
     )
     verb.add_argument(
-        "--block-columns", type=_positive, help="columns propagated together (default: planned)"
+        "--block-columns", type=positive, help="columns propagated together (default: planned)"
     )
-    _resource_options(verb)
+    add_resource_options(verb)
 
 
 def _train_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("basis", metavar="BASIS", help="the folder that `propagate` wrote")
     _common(verb, "the run's folder")
     verb.add_argument(
-        "--models", type=_names, default=",".join(MODELS), help="names, separated by commas"
+        "--models", type=model_names, default=",".join(MODELS), help="names, separated by commas"
     )
     verb.add_argument("--splits", type=int, default=5, help="random 50/25/25 splits")
-    verb.add_argument("--seed", type=_count, default=0, help="of everything random")
+    verb.add_argument("--seed", type=count, default=0, help="of everything random")
     verb.add_argument("--epochs", type=int, default=100, help="at the most")
     verb.add_argument(
         "--patience", type=int, default=20, help="epochs without a better validation accuracy"
@@ -319,35 +244,8 @@ def _train_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--batch-rows", type=int, help="of all workers together (default: ten steps an epoch)"
     )
-    _resource_options(verb)
+    add_resource_options(verb)
     add_head_options(verb, HeadConfig(model="gscnet"))
-
-
-def add_head_options(verb: argparse.ArgumentParser, defaults: HeadConfig) -> None:
-    """The options of a head's architecture and optimiser."""
-    abouts = {
-        "K1": "degree of the positive part",
-        "K2": "degree of the negative part",
-        "hidden": "width of the hidden layers",
-        "layers": "linear layers",
-        "lr": "learning rate of the MLP",
-        "filter_lr": "learning rate of α and β",
-        "weight_decay": "of the MLP",
-        "filter_weight_decay": "of α and β",
-        "dropout": "before each linear layer",
-    }
-    head = verb.add_argument_group("the heads")
-    for name, about in abouts.items():
-        default = getattr(defaults, name)
-        flag = f"--{name.replace('_', '-')}"
-        head.add_argument(flag, type=type(default), default=default, help=about)
-
-
-def _resource_options(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--threads", type=_positive, help="of each worker (default: a fair share)")
-    verb.add_argument(
-        "--memory", type=parse_bytes, help="each worker may use, e.g. 4GiB (default: what is free)"
-    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
+
+from pipeline.errors import GscnetError
 
 
 def say(message: str) -> None:
@@ -84,3 +88,22 @@ class Progress:
             file=sys.stderr,
             flush=True,
         )
+
+
+def guarded(action: Callable[[], int]) -> int:
+    """Run `action`; errors that a user can mend become one sentence and exit code 2."""
+    try:
+        return action()
+    except GscnetError as error:
+        say(f"error: {error}")
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        advice = " Make room and run it again: finished work is kept."
+        say(
+            f"error: {error.strerror or error}{where}."
+            f"{advice if error.errno in (errno.ENOSPC, errno.EDQUOT) else ''}"
+        )
+    except KeyboardInterrupt:
+        say("interrupted; run the same command again to go on.")
+        return 130
+    return 2

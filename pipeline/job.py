@@ -9,13 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.basis.propagate import propagate
-from pipeline.cli import (
-    HelpFormatter,
-    add_column_options,
-    add_head_options,
-    guarded,
-    head_config,
-)
 from pipeline.config import (
     MODELS,
     GraphShape,
@@ -25,11 +18,12 @@ from pipeline.config import (
     SynthConfig,
     TrainConfig,
 )
-from pipeline.console import format_seconds, say
+from pipeline.console import format_seconds, guarded, say
 from pipeline.errors import ConfigError
 from pipeline.graph.ingest import ingest
 from pipeline.lake.synth import synthesize
 from pipeline.measure import Phases
+from pipeline.options import HelpFormatter, add_column_options, add_head_options, head_config
 from pipeline.report.page import write_report
 from pipeline.report.run import load_run
 from pipeline.report.table import comparison_table

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.cli import main, parse_bytes
+from pipeline.cli import main
+from pipeline.options import parse_bytes
 
 
 def verb(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
