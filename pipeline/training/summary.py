@@ -162,6 +162,9 @@ def outcome(config: TrainConfig, *, reused: bool) -> dict[str, Any]:
         )
     return {
         "reused": reused,
+        **{name: metrics["data"][name] for name in ("nodes", "labelled", "features", "classes")},
+        "splits": config.splits,
+        "heads": len(all_tasks(config)),
         "models": models,
         "seconds": measured.get("seconds", {}),
         "peak_memory_bytes": measured.get("peak_memory_bytes", 0),
