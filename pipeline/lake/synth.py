@@ -130,6 +130,7 @@ def synthesize(config: SynthConfig, run_tasks: TaskRunner = run_inline) -> dict[
             say(f"synth: {config.out} is finished already; reused.")
             facts = build.finished.facts
         else:
+            say(f"synth: a lake like {config.like} at scale {config.scale:g} → {config.out}")
             facts = _write_files(config, build.sink, run_tasks, phases)
             measured = {"seconds": phases.seconds, "peak_memory_bytes": peak_memory()}
             build.commit(facts, measured)
