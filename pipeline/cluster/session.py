@@ -43,8 +43,7 @@ def ray_session(workers: int) -> Iterator[None]:
     """Be connected to Ray inside the `with`.
 
     RAY_ADDRESS names the cluster (`ray job submit` sets it). Without it a private Ray is started on
-    this machine, with token authentication (Ray's default) and its dashboard on loopback, and ended
-    afterwards.
+    this machine, with a token of its own and its dashboard on loopback, and ended afterwards.
     """
     if ray.is_initialized():
         yield
@@ -56,8 +55,6 @@ def ray_session(workers: int) -> Iterator[None]:
         check_answers(address)
         ray.init(address=address, logging_level=logging.WARNING)
     else:
-        # that authentication is on needs no warning
-        logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
         say(f"starting a local Ray for {workers} worker{'s' if workers > 1 else ''}")
         ray.init(
             address="local",

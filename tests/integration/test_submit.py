@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pipeline.job import run_job
 from pipeline.report.run import load_run
 from pipeline.storage.artifact import Artifact
 from pipeline.storage.files import read_json
-from tests.integration.clusters import RAY, ROOT, Cluster, cluster
+from tests.integration.clusters import RAY, ROOT, Cluster, cluster, private_environment
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 SMALL = ["--scale", "0.0005", "--splits", "1", "--epochs", "2"]
@@ -67,3 +68,15 @@ def test_failing_job_says_why(head: Cluster, tmp_path: Path) -> None:
     done = submit(head, "jobs/train_wiki.py", "--", "--edges", "only", "--work", str(tmp_path))
     assert done.returncode != 0
     assert "--edges and --nodes go together" in done.stdout
+
+
+def test_private_ray_leaves_no_token_behind(tmp_path: Path) -> None:
+    """A token in the user's home would switch authentication on for a later `ray start`."""
+    environment = private_environment(tmp_path)
+    del environment["RAY_AUTH_MODE"]
+    command = [sys.executable, "-m", "pipeline.cli", "synth", "--like", "pokec"]
+    command += ["--scale", "0.0005", "--workers", "1", "--out", str(tmp_path / "lake")]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "oken" not in done.stderr
+    assert not (tmp_path / ".ray").exists()
