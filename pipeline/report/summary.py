@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.filters.gsc import negative_response, positive_response
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -30,11 +32,11 @@ class Filter:
 
     def positive(self, eigenvalues: Floats) -> Floats:
         """Σ α_i (2−λ)^i at each λ."""
-        return np.asarray(np.polynomial.polynomial.polyval(2.0 - eigenvalues, self.alpha))
+        return positive_response(self.alpha, eigenvalues)
 
     def negative(self, eigenvalues: Floats) -> Floats:
         """Σ β_j λ^j at each λ."""
-        return np.asarray(np.polynomial.polynomial.polyval(eigenvalues, self.beta))
+        return negative_response(self.beta, eigenvalues)
 
 
 @dataclass(frozen=True, kw_only=True)
